@@ -1,0 +1,3 @@
+//! The `treasure` command line.
+
+fn main() {}

@@ -1,0 +1,40 @@
+//! What can go wrong in a search, with the values that went wrong.
+
+/// The result of a core operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of the search, of a denoiser or of a reward.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An option or an input outside its domain.
+    #[error("{what}: expected {expected}, got {got}")]
+    Invalid {
+        /// The option or input.
+        what: &'static str,
+        /// What it should have been.
+        expected: String,
+        /// What it was.
+        got: String,
+    },
+    /// A denoiser failed.
+    #[error("denoiser: {message}")]
+    Denoiser {
+        /// What happened.
+        message: String,
+        /// The underlying error.
+        #[source]
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+    /// A reward failed.
+    #[error("reward {name}: {message}")]
+    Reward {
+        /// The reward.
+        name: String,
+        /// What happened.
+        message: String,
+        /// The underlying error.
+        #[source]
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+}

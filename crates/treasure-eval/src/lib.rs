@@ -1,0 +1,1 @@
+//! Experiments: presets, run store, metrics, statistics, tables, plots and the report.

@@ -1,0 +1,1 @@
+//! Checkpoints: loaders, tokenizers and exact, fast CPU forward passes.

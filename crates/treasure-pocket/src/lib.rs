@@ -1,0 +1,1 @@
+//! The pocket models, embedded so that the binary works from any directory.

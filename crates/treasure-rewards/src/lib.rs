@@ -1,0 +1,1 @@
+//! Rewards: rules, classifiers, scorers, remote judges, and their composition.

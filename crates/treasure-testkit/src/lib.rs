@@ -1,0 +1,1 @@
+//! Exact denoisers, enumeration oracles and the laws every implementation must pass.
