@@ -1,0 +1,74 @@
+//! Lists the files of `assets/pocket` for embedding, after checking each against the manifest.
+//!
+//! A damaged clone (a missing or truncated file) fails here, with the file's name and the way back,
+//! instead of at the first use of the model.
+
+use std::{env, fmt::Write as _, fs, path::Path, process::exit};
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let out = format!("{}/models.rs", env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let source = match env::var_os("CARGO_FEATURE_POCKET") {
+        None => "&[]".to_string(),
+        Some(_) => match listing() {
+            Ok(source) => source,
+            Err(message) => {
+                println!("cargo::error={message}");
+                println!(
+                    "cargo::error=hint: restore the pocket models with `git checkout -- assets/pocket`, or build without them: `--no-default-features`"
+                );
+                exit(1);
+            }
+        },
+    };
+    if let Err(error) = fs::write(&out, source) {
+        println!("cargo::error={out}: {error}");
+        exit(1);
+    }
+}
+
+/// A Rust expression: model names with their files, in manifest order.
+fn listing() -> Result<String, String> {
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(|error| error.to_string())?)
+        .join("../../assets/pocket");
+    let manifest = root.join("manifest.tsv");
+    println!("cargo::rerun-if-changed={}", manifest.display());
+    let table = fs::read_to_string(&manifest)
+        .map_err(|error| format!("assets/pocket/manifest.tsv: {error}"))?;
+    let mut models: Vec<(&str, Vec<(&str, String)>)> = Vec::new();
+    for (number, line) in table.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+        let bad = || {
+            format!(
+                "assets/pocket/manifest.tsv:{}: expected BYTES<tab>MODEL/FILE, got {line:?}",
+                number + 1
+            )
+        };
+        let (bytes, path) = line.split_once('\t').ok_or_else(bad)?;
+        let (model, file) = path.split_once('/').ok_or_else(bad)?;
+        let expected: u64 = bytes.parse().map_err(|_| bad())?;
+        let full = root.join(path);
+        println!("cargo::rerun-if-changed={}", full.display());
+        let got =
+            fs::metadata(&full).map_err(|error| format!("assets/pocket/{path}: {error}"))?.len();
+        if got != expected {
+            return Err(format!("assets/pocket/{path}: expected {expected} bytes, got {got}"));
+        }
+        let full = full.canonicalize().map_err(|error| format!("assets/pocket/{path}: {error}"))?;
+        if models.last().is_none_or(|(name, _)| *name != model) {
+            models.push((model, Vec::new()));
+        }
+        if let Some((_, files)) = models.last_mut() {
+            files.push((file, format!("{full:?}")));
+        }
+    }
+    let mut source = String::from("&[\n");
+    for (model, files) in &models {
+        let _ = writeln!(source, "    Model {{ name: {model:?}, files: &[");
+        for (file, full) in files {
+            let _ = writeln!(source, "        ({file:?}, include_bytes!({full})),");
+        }
+        source.push_str("    ] },\n");
+    }
+    source.push(']');
+    Ok(source)
+}
