@@ -1,0 +1,1 @@
+//! Executors: run a [`crate::stack::Stack`] on batches of sequences.
