@@ -1,18 +1,53 @@
 //! The search: masked sequences, schedules, proposals, values, selections and methods.
 //!
 //! This crate knows no model, no text, no file and no clock of its own. A search method sees a
-//! [`Denoiser`] and a [`Reward`] only through a `Problem`, so costs cannot be miscounted.
+//! [`Denoiser`] and a [`Reward`] only through a [`Problem`], so costs cannot be miscounted.
+//!
+//! ```text
+//! start ─▶ Problem { schedule, denoiser, reward, bans, limits } ─▶ Method::run(key, observer) ─▶ Outcome
+//! ```
 
 mod bans;
+mod cost;
 mod denoiser;
 mod error;
+mod event;
+mod guard;
 mod key;
+mod likelihood;
+mod limits;
+mod memo;
+pub mod methods;
+mod options;
+mod outcome;
+pub mod population;
+mod problem;
+pub mod propose;
+pub mod resample;
 mod reward;
+mod schedule;
+pub mod select;
 mod sequence;
+mod target;
+mod trace;
+pub mod value;
+mod width;
 
 pub use bans::Bans;
+pub use cost::Cost;
 pub use denoiser::{Answer, At, Candidate, Denoiser, Draw, Encoding, Question, State, Want};
 pub use error::{Error, Result};
+pub use event::{Event, NodeEvent, Observer, PruneReason, Silent, StepEvent};
 pub use key::Key;
+pub use likelihood::{Nelbo, NelboForm, nelbo};
+pub use limits::{Clock, Deadline, Flow, Halt, Limits, StopReason};
+pub use methods::Method;
+pub use options::{Potential, Resampling, Sampler, SelectKind, ValueKind};
+pub use outcome::{Finished, Note, Outcome, Particle};
+pub use problem::{Encoded, Problem};
 pub use reward::{Reward, View};
+pub use schedule::{NoiseSchedule, Schedule};
 pub use sequence::{MaskedSeq, TokenId};
+pub use target::{Target, soft_value, target};
+pub use trace::{TRACE_SCHEMA, TRACE_VERSION, TraceWriter};
+pub use width::Width;

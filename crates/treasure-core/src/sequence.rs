@@ -2,6 +2,8 @@
 //!
 //! Guarantees: a revealed token never changes and the number of masks is always known.
 
+use crate::{Error, Result};
+
 /// A vocabulary index.
 pub type TokenId = u32;
 
@@ -40,6 +42,43 @@ impl MaskedSeq {
             .collect();
         let n_masked = tokens.iter().filter(|&&token| token == MASK).count();
         Self { tokens, n_masked }
+    }
+
+    /// A prompt followed by masks, `len` positions in all.
+    pub fn with_prompt(prompt: &[TokenId], len: usize) -> Result<Self> {
+        Self::with_prompt_and_suffix(prompt, &[], len)
+    }
+
+    /// A prompt, masks and a suffix, `len` positions in all.
+    pub fn with_prompt_and_suffix(
+        prompt: &[TokenId],
+        suffix: &[TokenId],
+        len: usize,
+    ) -> Result<Self> {
+        let fixed = prompt.len() + suffix.len();
+        if fixed > len {
+            return Err(Error::Invalid {
+                what: "prompt",
+                expected: format!("at most the {len} tokens of the sequence, suffix included"),
+                got: format!("{} + {} tokens", prompt.len(), suffix.len()),
+            });
+        }
+        let holes = std::iter::repeat_n(None, len - fixed);
+        let some = |token: &TokenId| Some(*token);
+        Self::template(prompt.iter().map(some).chain(holes).chain(suffix.iter().map(some)))
+    }
+
+    /// A sequence from tokens and holes (`None` is the mask), refusing the reserved id `u32::MAX`.
+    pub fn template(slots: impl IntoIterator<Item = Option<TokenId>>) -> Result<Self> {
+        let slots: Vec<_> = slots.into_iter().collect();
+        match slots.iter().position(|&slot| slot == Some(MASK)) {
+            Some(position) => Err(Error::Invalid {
+                what: "token id",
+                expected: format!("below {MASK}"),
+                got: format!("{MASK} at position {position}"),
+            }),
+            None => Ok(Self::from_slots(slots)),
+        }
     }
 
     /// The number of positions.

@@ -1,0 +1,93 @@
+//! Feynman–Kac steering (Singhal et al., 2025) over either sampler.
+
+use serde::Serialize;
+
+use super::{Method, SamplerProposals, plan_of};
+use crate::{
+    Key, Observer, Outcome, Potential, Problem, Resampling, Result, Sampler,
+    options::{at_least_one, positive, share},
+    population::Population,
+    propose::DrawBy,
+    select::FeynmanKac,
+    value::SampledCompletions,
+};
+
+/// Particles that are resampled by their rewards.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FkSteering {
+    /// N.
+    pub particles: usize,
+    /// What the particles run on.
+    #[serde(flatten)]
+    pub sampler: Sampler,
+    /// λ, which multiplies the reward (the paper's λ is its inverse).
+    pub lambda: f64,
+    /// The potential.
+    pub potential: Potential,
+    /// Steps between weighings; by default 50 of them over the run, ⌈steps/50⌉.
+    pub resample_every: Option<usize>,
+    /// How particles are drawn.
+    pub resample: Resampling,
+    /// Resample only below this share of effective particles.
+    pub ess: Option<f64>,
+    /// Completions sampled per particle and weighing.
+    pub x0_samples: usize,
+}
+
+impl Default for FkSteering {
+    fn default() -> Self {
+        Self {
+            particles: 4,
+            sampler: Sampler::Ancestral { steps: 1000 },
+            lambda: 10.0,
+            potential: Potential::Diff,
+            resample_every: None,
+            resample: Resampling::Multinomial,
+            ess: None,
+            x0_samples: 4,
+        }
+    }
+}
+
+impl FkSteering {
+    /// The interval for a number of masks at the start.
+    pub fn every(&self, masks: usize) -> usize {
+        self.resample_every.unwrap_or_else(|| self.sampler.steps(masks).div_ceil(50).max(1))
+    }
+}
+
+impl Method for FkSteering {
+    fn name(&self) -> &'static str {
+        "fk"
+    }
+
+    fn plan(&self) -> serde_json::Value {
+        plan_of(self)
+    }
+
+    fn run(&self, problem: &Problem<'_>, key: Key, observer: &mut dyn Observer) -> Result<Outcome> {
+        at_least_one("particles", self.particles)?;
+        at_least_one("x0 samples", self.x0_samples)?;
+        at_least_one("resample every", self.resample_every.unwrap_or(1))?;
+        positive("lambda", self.lambda)?;
+        share("ess", self.ess.unwrap_or(1.0))?;
+        self.sampler.check()?;
+        Population {
+            size: self.particles,
+            propose: SamplerProposals::new(self.sampler, 1),
+            value: SampledCompletions {
+                samples: self.x0_samples,
+                draws: DrawBy::Slot,
+                exact_at_the_end: true,
+            },
+            select: FeynmanKac {
+                lambda: self.lambda,
+                potential: self.potential,
+                every: self.every(problem.start().n_masked()),
+                resampling: self.resample,
+                ess: self.ess,
+            },
+        }
+        .run(self.name(), self.plan(), problem, key, observer)
+    }
+}

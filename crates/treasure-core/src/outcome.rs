@@ -1,0 +1,57 @@
+//! What a search hands back.
+
+use serde::Serialize;
+
+use crate::{Cost, StopReason, TokenId};
+
+/// A complete sequence with its exact reward.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finished {
+    /// The tokens.
+    pub tokens: Vec<TokenId>,
+    /// The reward of exactly these tokens.
+    pub reward: f64,
+}
+
+/// A member of the last population.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Particle {
+    /// The tokens.
+    pub tokens: Vec<TokenId>,
+    /// The value the method gave it: the exact reward, except under the FK reference variant.
+    pub value: f64,
+    /// Its unnormalised log-weight; 0 except under Feynman–Kac steering.
+    pub log_weight: f64,
+}
+
+/// Something the caller should know: a cap, a fallback, an extra call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// The option or rule concerned; each is noted once a run.
+    pub what: String,
+    /// What was done, with the values.
+    pub message: String,
+}
+
+/// The result of a search.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// The answer: the method's choice, or the best complete sequence seen if the search was stopped.
+    pub tokens: Vec<TokenId>,
+    /// Its exact reward; `None` only if the search was stopped before it could be scored.
+    pub reward: Option<f64>,
+    /// What it cost.
+    pub cost: Cost,
+    /// Why the search ended early; `None` if it ran to its end.
+    pub stopped: Option<StopReason>,
+    /// Steps completed.
+    pub steps: usize,
+    /// The best complete sequence scored at any time, which may beat `tokens`.
+    pub best_seen: Option<Finished>,
+    /// The last population, in slot order; empty if the search was stopped.
+    pub finals: Vec<Particle>,
+    /// The estimate of log E exp(λ r) under the model; Feynman–Kac steering only.
+    pub log_normalizer: Option<f64>,
+    /// Caps and other notices.
+    pub notes: Vec<Note>,
+}

@@ -1,0 +1,108 @@
+//! Feynman–Kac steering: weigh particles by potentials of their rewards and resample by weight
+//! (Singhal et al., 2025).
+//!
+//! Guarantees: weights live in log space; the product of a particle's potentials is exp(λ r) of its
+//! final sequence, so the normaliser is unbiased for E exp(λ r) and the weighted particles converge to
+//! the target p·exp(λ r)/Z; the last step weighs but does not resample, so the best is never lost.
+
+use super::{Kept, Select, Selection, keep_all::keep_all};
+use crate::{
+    Flow, Potential, PruneReason, Resampling,
+    population::{Node, Proposals, Run, Step, Weight},
+    propose::purpose,
+    resample::{LogWeights, draw},
+};
+
+/// Resampling by Feynman–Kac potentials.
+#[derive(Clone, Copy, Debug)]
+pub struct FeynmanKac {
+    /// Multiplies the reward; the paper's λ is its inverse.
+    pub lambda: f64,
+    /// The potential.
+    pub potential: Potential,
+    /// Weigh every so many steps, and at the last.
+    pub every: usize,
+    /// How particles are drawn.
+    pub resampling: Resampling,
+    /// Resample only when the effective sample size falls below this share of the particles.
+    pub ess: Option<f64>,
+}
+
+impl FeynmanKac {
+    /// A particle's weight after a new value.
+    fn weigh(&self, before: Weight, value: f64, last: bool) -> Weight {
+        let (reward, log_potential) = if last {
+            // What is missing for the product to be exp(λ r) of the final sequence.
+            (value, self.lambda * value - before.log_product)
+        } else {
+            match self.potential {
+                Potential::Diff => (value, self.lambda * (value - before.reward.unwrap_or(0.0))),
+                Potential::Max => {
+                    let reward = before.reward.map_or(value, |reward| reward.max(value));
+                    (reward, self.lambda * reward)
+                }
+                Potential::Add => {
+                    let reward = before.reward.unwrap_or(0.0) + value;
+                    (reward, self.lambda * reward)
+                }
+                Potential::Rt => (value, self.lambda * value),
+            }
+        };
+        Weight {
+            reward: Some(reward),
+            log_product: before.log_product + log_potential,
+            log_weight: before.log_weight + log_potential,
+        }
+    }
+}
+
+impl Select for FeynmanKac {
+    fn needs_values(&self, step: &Step) -> bool {
+        step.last || (step.index + 1).is_multiple_of(self.every)
+    }
+
+    fn select(
+        &self,
+        step: &Step,
+        run: &mut Run<'_, '_>,
+        parents: &[Node],
+        proposals: &Proposals,
+        values: Option<&[f64]>,
+    ) -> Flow<Selection> {
+        let mut selection = keep_all(parents, proposals);
+        let Some(values) = values else { return Ok(selection) };
+        for kept in &mut selection.kept {
+            kept.weight = self.weigh(kept.weight, values[kept.child], step.last);
+        }
+        let log_weights: Vec<f64> =
+            selection.kept.iter().map(|kept| kept.weight.log_weight).collect();
+        let weights = LogWeights::new("Feynman–Kac potentials", &log_weights)?;
+        selection.ess = Some(weights.effective_sample_size());
+        let enough = self.ess.is_some_and(|share| {
+            weights.effective_sample_size() >= share * log_weights.len() as f64
+        });
+        if step.last {
+            *run.log_normalizer.get_or_insert(0.0) += weights.log_mean();
+            return Ok(selection);
+        }
+        if enough {
+            return Ok(selection);
+        }
+        *run.log_normalizer.get_or_insert(0.0) += weights.log_mean();
+        let key = run.key.fold(purpose::RESAMPLE).fold(step.index as u64);
+        let ancestors = draw(self.resampling, &weights, key);
+        let slots: Vec<usize> = selection.kept.iter().map(|kept| kept.slot).collect();
+        let resampled = (ancestors.iter().zip(slots))
+            .map(|(&ancestor, slot)| {
+                let Kept { child, weight, .. } = selection.kept[ancestor];
+                Kept { child, slot, weight: Weight { log_weight: 0.0, ..weight } }
+            })
+            .collect();
+        for child in 0..proposals.children.len() {
+            selection.fates.insert(child, PruneReason::Resampled);
+        }
+        selection.kept = resampled;
+        selection.resampled = true;
+        Ok(selection)
+    }
+}

@@ -1,0 +1,96 @@
+//! The resampler of the FK reference code, emulated with its quirks.
+//!
+//! Differs from [`super::FeynmanKac`] on purpose: float32 weights clamped to [0, 10¹⁰], NaN → 0 and
+//! all-zero → uniform, rewards that start at 0, a multinomial draw at the last step too, so that the
+//! best particle may be lost. Only the method `FkReference` uses it.
+
+use super::{Kept, Select, Selection, keep_all::keep_all};
+use crate::{
+    Error, Flow, Potential, PruneReason, Resampling,
+    population::{Node, Proposals, Run, Step, Weight},
+    propose::purpose,
+    resample::{LogWeights, draw},
+};
+
+/// The reference's resampler.
+#[derive(Clone, Copy, Debug)]
+pub struct FkReferenceResampler {
+    /// Multiplies the reward.
+    pub lambda: f64,
+    /// The potential.
+    pub potential: Potential,
+    /// Resample at the steps `every − 1, 2·every − 1, …` and at the last.
+    pub every: usize,
+}
+
+impl FkReferenceResampler {
+    /// The new population reward and the float32 weight.
+    fn weigh(&self, before: Weight, value: f64, last: bool) -> (f64, f32) {
+        let lambda = self.lambda as f32;
+        let stored = before.reward.unwrap_or(0.0);
+        let value = match self.potential {
+            Potential::Max => value.max(stored),
+            Potential::Add => value + stored,
+            Potential::Diff | Potential::Rt => value,
+        };
+        let mut weight = match self.potential {
+            Potential::Diff => (lambda * (value as f32 - stored as f32)).exp(),
+            Potential::Max | Potential::Add | Potential::Rt => (lambda * value as f32).exp(),
+        };
+        if last && self.potential != Potential::Diff {
+            weight /= (before.log_product as f32).exp();
+        }
+        let weight = if weight.is_nan() { 0.0 } else { weight.clamp(0.0, 1e10) };
+        (value, weight)
+    }
+}
+
+impl Select for FkReferenceResampler {
+    fn needs_values(&self, step: &Step) -> bool {
+        step.last || (step.index + 1).is_multiple_of(self.every) || step.index + 1 == step.steps
+    }
+
+    fn select(
+        &self,
+        step: &Step,
+        run: &mut Run<'_, '_>,
+        parents: &[Node],
+        proposals: &Proposals,
+        values: Option<&[f64]>,
+    ) -> Flow<Selection> {
+        let mut selection = keep_all(parents, proposals);
+        let Some(values) = values else { return Ok(selection) };
+        let mut weights = Vec::with_capacity(selection.kept.len());
+        for kept in &mut selection.kept {
+            let (reward, weight) = self.weigh(kept.weight, values[kept.child], step.last);
+            kept.weight.reward = Some(reward);
+            kept.weight.log_product += f64::from(weight).ln();
+            weights.push(weight);
+        }
+        if weights.iter().all(|&weight| weight == 0.0) {
+            run.note("fk reference weights", || {
+                format!(
+                    "all {} weights were 0 at step {}; taken as equal",
+                    weights.len(),
+                    step.index
+                )
+            })?;
+            weights.fill(1.0);
+        }
+        let logs: Vec<f64> = weights.iter().map(|&weight| f64::from(weight).ln()).collect();
+        let weights = LogWeights::new("FK reference weights", &logs).map_err(Error::from)?;
+        selection.ess = Some(weights.effective_sample_size());
+        let key = run.key.fold(purpose::RESAMPLE).fold(step.index as u64);
+        let ancestors = draw(Resampling::Multinomial, &weights, key);
+        let slots: Vec<usize> = selection.kept.iter().map(|kept| kept.slot).collect();
+        let resampled = (ancestors.iter().zip(slots))
+            .map(|(&ancestor, slot)| Kept { slot, ..selection.kept[ancestor] })
+            .collect();
+        for child in 0..proposals.children.len() {
+            selection.fates.insert(child, PruneReason::Resampled);
+        }
+        selection.kept = resampled;
+        selection.resampled = true;
+        Ok(selection)
+    }
+}

@@ -1,0 +1,102 @@
+//! Sampled completions of the parent, aggregated by log-mean-exp: FK steering's value, and the paper's
+//! previous-step scoring. Unbiased for the parent, blind to the child's token, noisy.
+
+use super::{NextTime, Value};
+use crate::{
+    Draw, Encoded, Flow, Key, Problem, Result, TokenId, Want,
+    population::{Node, Proposals, Run, Step},
+    propose::{DrawBy, purpose},
+};
+
+/// log of the mean of exp(λ r), over λ, without overflow.
+pub fn log_mean_exp(lambda: f64, rewards: &[f64]) -> f64 {
+    let top = rewards.iter().map(|reward| lambda * reward).fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = rewards.iter().map(|reward| (lambda * reward - top).exp()).sum();
+    (top + (sum / rewards.len() as f64).ln()) / lambda
+}
+
+/// `samples` independent completions of a state from its prediction, each mask on its own. No NFE.
+pub fn sample_completions(
+    problem: &Problem<'_>,
+    encoded: &Encoded,
+    key: Key,
+    samples: usize,
+) -> Result<Vec<Vec<TokenId>>> {
+    let masks: Vec<usize> = encoded.seq().masked().collect();
+    let draws: Vec<Draw> = (0..samples as u64)
+        .flat_map(|sample| {
+            let key = key.fold(purpose::COMPLETION).fold(sample);
+            masks.iter().map(move |&at| Draw { position: at, u: key.fold(at as u64).uniform() })
+        })
+        .collect();
+    if draws.is_empty() {
+        return Ok(vec![encoded.seq().complete_with([]); samples]);
+    }
+    let want = Want { draws: &draws, ..Want::default() };
+    let answer = problem.read(&[(encoded, want)])?.pop().unwrap_or_default();
+    Ok(answer
+        .draws
+        .chunks(masks.len())
+        .map(|fill| encoded.seq().complete_with(fill.iter().copied()))
+        .collect())
+}
+
+/// The soft mean of the rewards of completions sampled from the parent, afresh for each child.
+#[derive(Clone, Copy, Debug)]
+pub struct SampledCompletions {
+    /// Completions per child.
+    pub samples: usize,
+    /// What draws depend on.
+    pub draws: DrawBy,
+    /// Value complete children by their exact reward; the FK reference does not.
+    pub exact_at_the_end: bool,
+}
+
+impl Value for SampledCompletions {
+    fn exact_at_the_end(&self) -> bool {
+        self.exact_at_the_end
+    }
+
+    fn value(
+        &self,
+        step: &Step,
+        run: &mut Run<'_, '_>,
+        parents: &[Node],
+        proposals: &mut Proposals,
+        _: &NextTime<'_>,
+    ) -> Flow<Vec<f64>> {
+        let mut completions = Vec::new();
+        let mut counts = Vec::with_capacity(proposals.children.len());
+        let mut sibling = 0;
+        let mut last_parent = None;
+        for child in &proposals.children {
+            sibling = if last_parent == Some(child.parent) { sibling + 1 } else { 0 };
+            last_parent = Some(child.parent);
+            let before = completions.len();
+            match child.seq.complete() {
+                Some(tokens) if self.exact_at_the_end => completions.push(tokens.to_vec()),
+                _ => {
+                    let node = &parents[child.parent];
+                    let level = match self.draws {
+                        DrawBy::State => node.seq.n_masked(),
+                        DrawBy::Slot => step.index,
+                    };
+                    let key = self.draws.key(run.key, level, node.slot, &node.seq).fold(sibling);
+                    let parent = &proposals.parents[child.parent].encoded;
+                    completions.extend(sample_completions(run.problem, parent, key, self.samples)?);
+                }
+            }
+            counts.push(completions.len() - before);
+        }
+        let rewards = run.problem.score(&completions)?;
+        let mut rest = rewards.as_slice();
+        Ok(counts
+            .into_iter()
+            .map(|count| {
+                let (own, others) = rest.split_at(count);
+                rest = others;
+                log_mean_exp(1.0, own)
+            })
+            .collect())
+    }
+}
