@@ -8,13 +8,14 @@
 
 use std::{
     collections::HashMap,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     thread,
 };
 
-use crate::{Answer, Bans, Denoiser, Draw, Encoding, Error, MaskedSeq, Question, Result};
-use crate::{At, Reward, State, TokenId, View, Want};
+use crate::{
+    Answer, At, Bans, Denoiser, Draw, Encoding, MaskedSeq, Question, Result, Reward, State,
+    TokenId, View, Want, guard,
+};
 
 /// Runs `jobs` with up to `in_flight` at once and returns their results in order.
 ///
@@ -185,6 +186,7 @@ impl<'a> Table<'a> {
         }
     }
 
+    // A panic while serving would leave the others waiting for ever: the guards make it an error.
     fn serve(&self, pending: Vec<(u64, Request)>) -> Vec<(u64, Reply)> {
         let (mut states, mut questions, mut views) = (Vec::new(), Vec::new(), Vec::new());
         for (ticket, request) in pending {
@@ -196,22 +198,19 @@ impl<'a> Table<'a> {
         }
         let mut replies = merged(&states, |batch: &[&(MaskedSeq, f64)]| {
             let batch: Vec<_> = batch.iter().map(|(seq, t)| State { seq, t: *t }).collect();
-            guard_denoiser(|| self.denoiser.encode(&batch))
+            guard::denoiser(|| self.denoiser.encode(&batch))
         })
         .map_replies(Reply::Encodings);
         replies.extend(
             merged(&questions, |batch: &[&OwnedQuestion]| {
                 let batch: Vec<_> = batch.iter().map(|question| question.borrow()).collect();
-                guard_denoiser(|| self.denoiser.read(&batch))
+                guard::denoiser(|| self.denoiser.read(&batch))
             })
             .map_replies(Reply::Answers),
         );
         replies.extend(
             merged(&views, |batch: &[&View]| {
-                guard(
-                    || self.reward.score(batch),
-                    |message| Error::Reward { name: self.reward.name().to_string(), message, source: None },
-                )
+                guard::reward(self.reward, || self.reward.score(batch))
             })
             .map_replies(Reply::Scores),
         );
@@ -253,22 +252,6 @@ impl<O> MapReplies<O> for Vec<(u64, Result<Vec<O>>)> {
     fn map_replies(self, wrap: impl Fn(Result<Vec<O>>) -> Reply) -> Vec<(u64, Reply)> {
         self.into_iter().map(|(ticket, result)| (ticket, wrap(result))).collect()
     }
-}
-
-/// A panic while serving would leave the others waiting for ever: it becomes an error.
-fn guard<O>(run: impl FnOnce() -> Result<O>, error: impl FnOnce(String) -> Error) -> Result<O> {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let message = panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
-            .unwrap_or_else(|| "no message".to_string());
-        Err(error(format!("panicked: {message}")))
-    })
-}
-
-fn guard_denoiser<O>(run: impl FnOnce() -> Result<O>) -> Result<O> {
-    guard(run, |message| Error::Denoiser { message, source: None })
 }
 
 impl Denoiser for Table<'_> {

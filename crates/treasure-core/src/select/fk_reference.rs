@@ -6,7 +6,7 @@
 
 use super::{Kept, Select, Selection, keep_all::keep_all};
 use crate::{
-    Error, Flow, Potential, PruneReason, Resampling,
+    Flow, Potential, PruneReason, Resampling,
     population::{Node, Proposals, Run, Step, Weight},
     propose::purpose,
     resample::{LogWeights, draw},
@@ -78,7 +78,7 @@ impl Select for FkReferenceResampler {
             weights.fill(1.0);
         }
         let logs: Vec<f64> = weights.iter().map(|&weight| f64::from(weight).ln()).collect();
-        let weights = LogWeights::new("FK reference weights", &logs).map_err(Error::from)?;
+        let weights = LogWeights::new("FK reference weights", &logs)?;
         selection.ess = Some(weights.effective_sample_size());
         let key = run.key.fold(purpose::RESAMPLE).fold(step.index as u64);
         let ancestors = draw(Resampling::Multinomial, &weights, key);
