@@ -1,0 +1,163 @@
+//! A memory of scored texts, shared by all samples of a run.
+//!
+//! Guarantee: it saves time only. A text's number is the one its reward gave, and how much is
+//! remembered (bounded, oldest half forgotten first) shows in no result.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use treasure_core::TokenId;
+
+use crate::{Explained, Range, Result, TextReward, Window, window};
+
+/// What a run cache may hold unless told otherwise.
+pub const RUN_CACHE_BYTES: usize = 64 << 20;
+
+/// Bytes a remembered text takes beside its own: the number, the key's pointer and the table's slack.
+const ENTRY_OVERHEAD: usize = 64;
+
+/// A reward that remembers what it has scored.
+pub struct RunCache {
+    inner: Vec<Arc<dyn TextReward>>,
+    memory: Mutex<Generations>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// Two halves: when the young one is full it becomes the old one, and the old one is forgotten.
+struct Generations {
+    young: HashMap<Box<str>, f64>,
+    old: HashMap<Box<str>, f64>,
+    young_bytes: usize,
+    half: usize,
+}
+
+impl Generations {
+    fn find(&mut self, text: &str) -> Option<f64> {
+        if let Some(&value) = self.young.get(text) {
+            return Some(value);
+        }
+        let value = *self.old.get(text)?;
+        self.keep(text, value);
+        Some(value)
+    }
+
+    fn keep(&mut self, text: &str, value: f64) {
+        let bytes = text.len() + ENTRY_OVERHEAD;
+        if bytes > self.half {
+            return;
+        }
+        if self.young_bytes + bytes > self.half {
+            self.old = std::mem::take(&mut self.young);
+            self.young_bytes = 0;
+        }
+        if self.young.insert(text.into(), value).is_none() {
+            self.young_bytes += bytes;
+        }
+    }
+}
+
+impl RunCache {
+    /// Remembers what `inner` scored, in at most `bytes` of memory.
+    pub fn new(inner: Arc<dyn TextReward>, bytes: usize) -> Self {
+        Self {
+            inner: vec![inner],
+            memory: Mutex::new(Generations {
+                young: HashMap::new(),
+                old: HashMap::new(),
+                young_bytes: 0,
+                half: bytes / 2,
+            }),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    /// How many texts were answered from memory.
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// How many texts went to the reward.
+    pub fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Relaxed)
+    }
+
+    fn inner(&self) -> &dyn TextReward {
+        self.inner[0].as_ref()
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Generations> {
+        // Every update leaves the memory whole, so a thread that died with the lock left nothing half-done.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TextReward for RunCache {
+    fn name(&self) -> &str {
+        self.inner().name()
+    }
+
+    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
+        let keys: Vec<&str> =
+            texts.iter().map(|text| window::seen(&self.inner, text)).collect::<Result<_>>()?;
+        let mut values = vec![None; keys.len()];
+        let mut missing: Vec<&str> = Vec::new();
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        {
+            let mut memory = self.memory();
+            for (key, value) in keys.iter().zip(&mut values) {
+                *value = memory.find(key);
+                if value.is_none() && !places.contains_key(key) {
+                    places.insert(key, missing.len());
+                    missing.push(key);
+                }
+            }
+        }
+        self.misses.fetch_add(missing.len() as u64, Ordering::Relaxed);
+        self.hits.fetch_add((keys.len() - missing.len()) as u64, Ordering::Relaxed);
+        let fresh = if missing.is_empty() { Vec::new() } else { self.inner().score(&missing)? };
+        if fresh.len() != missing.len() {
+            let message = format!("expected {} numbers, got {}", missing.len(), fresh.len());
+            return Err(crate::Error::reward(self.name(), message));
+        }
+        let mut memory = self.memory();
+        for (key, &value) in missing.iter().zip(&fresh) {
+            // What is no number is an error for whoever asked, and is not worth remembering.
+            if value.is_finite() {
+                memory.keep(key, value);
+            }
+        }
+        drop(memory);
+        Ok(keys
+            .iter()
+            .zip(values)
+            .map(|(key, value)| value.unwrap_or_else(|| fresh[places[key]]))
+            .collect())
+    }
+
+    fn range(&self) -> Range {
+        self.inner().range()
+    }
+
+    fn window(&self, text: &str) -> Result<Window> {
+        self.inner().window(text)
+    }
+
+    fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
+        self.inner().explain(texts)
+    }
+
+    fn explain_ids(&self, ids: &[&[TokenId]]) -> Result<Vec<Explained>> {
+        self.inner().explain_ids(ids)
+    }
+
+    fn batch_size(&self) -> usize {
+        self.inner().batch_size()
+    }
+}

@@ -1,0 +1,98 @@
+//! What can go wrong with a reward: the thing first, then what was expected and what came.
+//!
+//! Every error that a user can act on carries a hint, apart from its message, so that a program can
+//! print it on a line of its own.
+
+use crate::SpecError;
+
+/// The result of a reward operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of a reward or of its specification.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A specification that cannot be read.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A reward that cannot be built or that failed.
+    #[error("{name}: {message}")]
+    Reward {
+        /// The reward as the user wrote it.
+        name: String,
+        /// What happened.
+        message: String,
+        /// What the user can do about it.
+        hint: Option<String>,
+        /// The underlying error.
+        #[source]
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+}
+
+impl Error {
+    /// A reward called `name` failed.
+    pub fn reward(name: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Reward { name: name.into(), message: message.into(), hint: None, source: None }
+    }
+
+    /// Adds what the user can do about it.
+    #[must_use]
+    pub fn with_hint(mut self, text: impl Into<String>) -> Self {
+        match &mut self {
+            Self::Reward { hint, .. } => *hint = Some(text.into()),
+            Self::Spec(error) => error.hint = Some(text.into()),
+        }
+        self
+    }
+
+    /// Adds the underlying error.
+    #[must_use]
+    pub fn with_source(
+        mut self,
+        cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        if let Self::Reward { source, .. } = &mut self {
+            *source = Some(cause.into());
+        }
+        self
+    }
+
+    /// What the user can do about it, if there is something.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Spec(error) => error.hint.as_deref(),
+            Self::Reward { hint, .. } => hint.as_deref(),
+        }
+    }
+}
+
+impl From<Error> for treasure_core::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Spec(error) => Self::Reward {
+                name: error.spec.clone(),
+                message: error.to_string(),
+                source: Some(Box::new(error)),
+            },
+            Error::Reward { name, message, hint, source } => Self::Reward {
+                name: name.clone(),
+                message: message.clone(),
+                // The whole error stays in the chain when it has a hint, so that a caller can find it.
+                source: match hint {
+                    Some(_) => Some(Box::new(Error::Reward { name, message, hint, source })),
+                    None => source,
+                },
+            },
+        }
+    }
+}
+
+/// A text in an error message: its beginning, quoted, with line breaks visible.
+pub(crate) fn quoted(text: &str) -> String {
+    const SHOWN: usize = 80;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}

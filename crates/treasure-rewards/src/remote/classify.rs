@@ -1,0 +1,183 @@
+//! vLLM and SGLang: `POST /classify`.
+//!
+//! A row has the probabilities in the order of the label ids and the *name* of the likeliest label
+//! only. Names are therefore learnt from the answers, the last one by elimination; a name that turns
+//! out to belong to another id is an error, never a guess.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    fleet::{Answer, Failure, Fleet},
+    numbers::ln_probability,
+};
+use crate::{Error, Explained, Range, Result, TextReward, labels, spec::ValueKind};
+
+pub(super) struct Classify {
+    fleet: Fleet,
+    label: Option<String>,
+    value: ValueKind,
+    paths: &'static [&'static str],
+    names: Mutex<BTreeMap<usize, String>>,
+}
+
+/// A text's probabilities in id order, with the likeliest label's name if the server said it.
+struct Row {
+    probabilities: Vec<f64>,
+    likeliest: Option<String>,
+}
+
+impl Classify {
+    /// `paths` are tried in turn where the user gave none.
+    pub fn new(
+        fleet: Fleet,
+        label: Option<String>,
+        value: ValueKind,
+        paths: &'static [&'static str],
+    ) -> Self {
+        Self { fleet, label, value, paths, names: Mutex::default() }
+    }
+
+    fn post(&self, body: &Value) -> Result<Answer, Failure> {
+        let mut result = self.fleet.post(self.paths[0], body);
+        for path in &self.paths[1..] {
+            match result {
+                Err(Failure::NotFound(_)) if self.fleet.path().is_empty() => {
+                    result = self.fleet.post(path, body);
+                }
+                _ => break,
+            }
+        }
+        result
+    }
+
+    fn ask(&self, texts: &[&str]) -> Result<Vec<Row>, Failure> {
+        // `input` is the documented field; SGLang's older endpoint reads `text`.
+        let body = self.fleet.with_model(json!({ "input": texts, "text": texts }));
+        let answer = self.post(&body)?;
+        let wanted = "{\"label\", \"probs\"}";
+        let list = answer.json.get("data").or(Some(&answer.json));
+        let rows = self.fleet.rows(&answer, list, texts.len(), wanted)?;
+        rows.into_iter()
+            .map(|row| {
+                let numbers = row.get("probs").or_else(|| row.get("embedding"));
+                let numbers = numbers.and_then(Value::as_array).into_iter().flatten();
+                let probabilities = numbers.map(Value::as_f64).collect::<Option<Vec<f64>>>();
+                match probabilities.filter(|numbers| !numbers.is_empty()) {
+                    Some(probabilities) => Ok(Row {
+                        likeliest: row.get("label").and_then(Value::as_str).map(Into::into),
+                        probabilities,
+                    }),
+                    None => Err(self.fleet.garbage(&answer, wanted)),
+                }
+            })
+            .collect()
+    }
+
+    /// Remembers the names the answers reveal.
+    fn learn(&self, rows: &[Row]) -> Result<BTreeMap<usize, String>> {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        for row in rows {
+            let top = row.probabilities.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let mut best = (0..row.probabilities.len()).filter(|&id| row.probabilities[id] == top);
+            let (Some(id), None, Some(name)) = (best.next(), best.next(), &row.likeliest) else {
+                continue; // A tie does not say whose name it is.
+            };
+            let known = names.entry(id).or_insert_with(|| name.clone());
+            if known != name {
+                let message = format!("label {id} was called {known:?} before and {name:?} now");
+                return Err(Error::reward(&self.fleet.name, message));
+            }
+        }
+        Ok(names.clone())
+    }
+
+    fn id(&self, names: &BTreeMap<usize, String>, classes: usize) -> Result<usize> {
+        let name = &self.fleet.name;
+        let Some(label) = self.label.as_deref() else {
+            if classes == 1 {
+                return Ok(0);
+            }
+            let message =
+                format!("the classifier has {classes} labels, expected one of them after #");
+            return Err(Error::reward(name, message));
+        };
+        if let Some((&id, _)) = names.iter().find(|(_, known)| known.eq_ignore_ascii_case(label)) {
+            return Ok(id);
+        }
+        if let Some(id) = label.parse().ok().filter(|&id: &usize| id < classes) {
+            return Ok(id);
+        }
+        let mut unnamed = (0..classes).filter(|id| !names.contains_key(id));
+        match (unnamed.next(), unnamed.next()) {
+            (Some(id), None) => Ok(id),
+            (None, _) => {
+                let known: Vec<String> = names.values().cloned().collect();
+                Err(labels::unknown(name, &known, label))
+            }
+            _ => {
+                let known: Vec<String> =
+                    names.iter().map(|(id, name)| format!("{id} = {name}")).collect();
+                let message = format!(
+                    "no answer has named the label {label:?} yet; of {classes} labels the server named {}",
+                    if known.is_empty() { "none".into() } else { known.join(", ") }
+                );
+                Err(Error::reward(name, message).with_hint(
+                    "this server names only the likeliest label; give the label's index after #",
+                ))
+            }
+        }
+    }
+
+    fn explain_row(&self, row: &Row, names: &BTreeMap<usize, String>) -> Result<Explained> {
+        let id = self.id(names, row.probabilities.len())?;
+        if row.probabilities.len() == 1 && self.label.is_none() && self.value == ValueKind::LogProb
+        {
+            return Ok(Explained::plain(row.probabilities[0])); // A reward model: its one number is the reward.
+        }
+        let log_probs: Vec<f64> = row.probabilities.iter().map(|&p| ln_probability(p)).collect();
+        let value = match (self.value, row.probabilities.as_slice()) {
+            (ValueKind::Accuracy, [only]) => f64::from(*only >= 0.5),
+            (ValueKind::Prob, all) => all[id],
+            (kind, _) => kind.of(&log_probs, id),
+        };
+        let label = |id: usize| names.get(&id).cloned().unwrap_or_else(|| id.to_string());
+        let labels: Map<String, Value> = log_probs
+            .iter()
+            .enumerate()
+            .map(|(id, &log_prob)| (label(id), json!(log_prob)))
+            .collect();
+        Ok(Explained { value, detail: Some(json!({ "labels": labels })) })
+    }
+}
+
+impl TextReward for Classify {
+    fn name(&self) -> &str {
+        &self.fleet.name
+    }
+
+    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
+        Ok(self.explain(texts)?.into_iter().map(|row| row.value).collect())
+    }
+
+    fn range(&self) -> Range {
+        match (&self.label, self.value) {
+            (None, ValueKind::LogProb) => Range::ANY,
+            (_, value) => value.range(),
+        }
+    }
+
+    fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
+        let rows = self.fleet.dispatch(texts, |chunk| self.ask(chunk))?;
+        let names = self.learn(&rows)?;
+        rows.iter().map(|row| self.explain_row(row, &names)).collect()
+    }
+
+    fn batch_size(&self) -> usize {
+        usize::MAX // The fleet makes the batches, so that all servers work at once.
+    }
+}

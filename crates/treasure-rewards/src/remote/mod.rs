@@ -1,0 +1,76 @@
+//! Rewards on servers: Text Embeddings Inference, vLLM, SGLang, OpenAI-style completions, OpenRLHF.
+//!
+//! Guarantees: nothing is sent before the first text is scored, and only to addresses the user named
+//! (redirects are refused, proxies of the environment are not used); labels are matched by name, never
+//! by order; a server's trouble is an error that names its address.
+
+mod address;
+mod classify;
+mod completions;
+mod fleet;
+mod http;
+mod numbers;
+mod score;
+mod tei;
+
+pub use http::RemoteOptions;
+
+use std::sync::Arc;
+
+use crate::{
+    Error, Result, TextReward,
+    spec::{Protocol, Remote},
+};
+use fleet::Fleet;
+
+/// The reward that a specification's remote part describes. Sends nothing yet.
+pub fn connect(
+    name: &str,
+    remote: &Remote,
+    options: &RemoteOptions,
+) -> Result<Arc<dyn TextReward>> {
+    let fleet = Fleet::new(name, &remote.urls, options)?;
+    let label = remote.label.clone();
+    let ends = |path: &str| fleet.path().ends_with(path);
+    Ok(match remote.protocol {
+        Protocol::Tei => Arc::new(tei::Tei::new(fleet, label, remote.value)),
+        Protocol::Vllm if ends("/score") => Arc::new(score::PairScore::new(fleet, label)?),
+        Protocol::Sglang if ends("/score") => {
+            Arc::new(score::LabelTokens::new(fleet, label, remote.value)?)
+        }
+        Protocol::Sglang if ends("/generate") => {
+            no_label(name, &label, "/generate")?;
+            Arc::new(completions::InputLogprobs::new(fleet))
+        }
+        Protocol::Vllm => Arc::new(classify::Classify::new(
+            fleet,
+            label,
+            remote.value,
+            &["/classify", "/v1/classify"],
+        )),
+        Protocol::Sglang => Arc::new(classify::Classify::new(
+            fleet,
+            label,
+            remote.value,
+            &["/v1/classify", "/classify"],
+        )),
+        Protocol::Completions => {
+            no_label(name, &label, "completions+")?;
+            Arc::new(completions::Completions::new(fleet))
+        }
+        Protocol::Reward => {
+            no_label(name, &label, "reward+")?;
+            Arc::new(numbers::GetReward::new(fleet))
+        }
+    })
+}
+
+fn no_label(name: &str, label: &Option<String>, what: &str) -> Result<()> {
+    match label {
+        None => Ok(()),
+        Some(label) => Err(Error::reward(
+            name,
+            format!("{what} gives one number per text, so #{label} means nothing"),
+        )),
+    }
+}

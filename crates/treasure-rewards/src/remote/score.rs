@@ -1,0 +1,124 @@
+//! `POST /score`: vLLM's score of a text against a query, and SGLang's probability of label tokens.
+
+use serde_json::{Value, json};
+
+use super::{
+    fleet::{Failure, Fleet},
+    numbers::ln_probability,
+};
+use crate::{Error, Range, Result, TextReward, spec::ValueKind};
+
+fn query_of(fleet: &Fleet, label: Option<String>) -> Result<String> {
+    label.ok_or_else(|| {
+        Error::reward(&fleet.name, "/score expects the query that texts are scored against after #")
+    })
+}
+
+/// vLLM: `{"text_1": query, "text_2": [...]}` → one score per text.
+pub(super) struct PairScore {
+    fleet: Fleet,
+    query: String,
+}
+
+impl PairScore {
+    pub fn new(fleet: Fleet, label: Option<String>) -> Result<Self> {
+        Ok(Self { query: query_of(&fleet, label)?, fleet })
+    }
+
+    fn ask(&self, texts: &[&str]) -> Result<Vec<f64>, Failure> {
+        let body = self.fleet.with_model(json!({ "text_1": self.query, "text_2": texts }));
+        let answer = self.fleet.post("/score", &body)?;
+        let wanted = "{\"score\": number} under \"data\"";
+        let rows = self.fleet.rows(&answer, answer.json.get("data"), texts.len(), wanted)?;
+        rows.into_iter()
+            .map(|row| {
+                let score = row.get("score").and_then(Value::as_f64);
+                score.ok_or_else(|| self.fleet.garbage(&answer, wanted))
+            })
+            .collect()
+    }
+}
+
+impl TextReward for PairScore {
+    fn name(&self) -> &str {
+        &self.fleet.name
+    }
+
+    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
+        self.fleet.dispatch(texts, |chunk| self.ask(chunk))
+    }
+
+    fn batch_size(&self) -> usize {
+        usize::MAX // The fleet makes the batches, so that all servers work at once.
+    }
+}
+
+/// SGLang: the probability of the first of some label tokens after query + text.
+///
+/// `sglang+http://HOST/v1/score?labels=9454,2753#QUERY`
+pub(super) struct LabelTokens {
+    fleet: Fleet,
+    query: String,
+    ids: Vec<u32>,
+    value: ValueKind,
+}
+
+impl LabelTokens {
+    pub fn new(fleet: Fleet, label: Option<String>, value: ValueKind) -> Result<Self> {
+        let query = query_of(&fleet, label)?;
+        let ids = fleet.setting("labels").unwrap_or_default().split(',');
+        match ids.map(|id| id.trim().parse().ok()).collect::<Option<Vec<u32>>>() {
+            Some(ids) if ids.len() >= 2 => Ok(Self { fleet, query, ids, value }),
+            _ => Err(Error::reward(
+                &fleet.name,
+                "SGLang's /score expects two or more token ids, the wanted one first: /v1/score?labels=9454,2753#QUERY",
+            )),
+        }
+    }
+
+    fn ask(&self, texts: &[&str]) -> Result<Vec<f64>, Failure> {
+        let body = self.fleet.with_model(json!({
+            "query": self.query,
+            "items": texts,
+            "label_token_ids": self.ids,
+            "apply_softmax": true,
+            "item_first": false,
+        }));
+        let answer = self.fleet.post("/v1/score", &body)?;
+        let wanted = "a list of probabilities under \"scores\"";
+        let rows = self.fleet.rows(&answer, answer.json.get("scores"), texts.len(), wanted)?;
+        rows.into_iter()
+            .map(|row| {
+                let row = row.as_array().into_iter().flatten().map(Value::as_f64);
+                let row =
+                    row.collect::<Option<Vec<f64>>>().filter(|row| row.len() == self.ids.len());
+                let row = row.ok_or_else(|| self.fleet.garbage(&answer, wanted))?;
+                Ok(match self.value {
+                    ValueKind::Prob => row[0],
+                    kind => {
+                        let log_probs: Vec<f64> = row.iter().map(|&p| ln_probability(p)).collect();
+                        kind.of(&log_probs, 0)
+                    }
+                })
+            })
+            .collect()
+    }
+}
+
+impl TextReward for LabelTokens {
+    fn name(&self) -> &str {
+        &self.fleet.name
+    }
+
+    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
+        self.fleet.dispatch(texts, |chunk| self.ask(chunk))
+    }
+
+    fn range(&self) -> Range {
+        self.value.range()
+    }
+
+    fn batch_size(&self) -> usize {
+        usize::MAX // The fleet makes the batches, so that all servers work at once.
+    }
+}

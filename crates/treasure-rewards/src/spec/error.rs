@@ -1,0 +1,29 @@
+//! A specification that cannot be read, with a caret under the character that is wrong.
+
+use std::fmt;
+
+/// Where and why a reward specification cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError {
+    /// The whole specification.
+    pub spec: String,
+    /// The byte offset of the character that is wrong; the length of `spec` when something is missing at its end.
+    pub at: usize,
+    /// What was expected and what came.
+    pub message: String,
+    /// What the user can do about it.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "reward: {}", self.message)?;
+        // A control character would move the caret off its column, so it is shown as one visible cell.
+        let shown: String =
+            self.spec.chars().map(|c| if c.is_control() { '␣' } else { c }).collect();
+        let before = self.spec.get(..self.at).unwrap_or(&self.spec).chars().count();
+        write!(f, "  {shown}\n  {:before$}^", "")
+    }
+}
+
+impl std::error::Error for SpecError {}
