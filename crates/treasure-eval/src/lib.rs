@@ -1,1 +1,18 @@
 //! Experiments: presets, run store, metrics, statistics, tables, plots and the report.
+//!
+//! A [`config::Config`] becomes a [`plan::Plan`]; a plan has cells; each finished cell is a
+//! [`row::Row`] in a run store; rows become tables, figures and one self-contained HTML file.
+
+pub mod config;
+mod error;
+pub mod metrics;
+pub mod plan;
+pub mod presets;
+pub mod row;
+pub mod run;
+pub mod shard;
+pub mod stats;
+pub mod store;
+pub mod tables;
+
+pub use error::{Error, Result};

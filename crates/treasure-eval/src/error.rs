@@ -1,0 +1,174 @@
+//! What can go wrong in an experiment, with the values that went wrong and a way out.
+
+use std::{io, path::PathBuf};
+
+/// The result of an evaluation operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of a preset, a plan, the run store, a sample or the report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No preset and no file of that name.
+    #[error("preset {name}: expected one of {known} or a path to a .toml file")]
+    UnknownPreset {
+        /// What was asked for.
+        name: String,
+        /// The presets there are.
+        known: String,
+    },
+    /// A config that does not make sense.
+    #[error("config {name}: {message}")]
+    Config {
+        /// The preset or file.
+        name: String,
+        /// What is wrong, with the place.
+        message: String,
+    },
+    /// An option outside its domain.
+    #[error("{what}: expected {expected}, got {got}")]
+    Invalid {
+        /// The option.
+        what: String,
+        /// What it should have been.
+        expected: String,
+        /// What it was.
+        got: String,
+    },
+    /// A file could not be read or written.
+    #[error("{}: {action} failed after {kept} finished samples were kept", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// How many finished samples the store holds.
+        kept: usize,
+        /// The operating system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The folder holds results of another plan.
+    #[error("{}: holds results of another plan ({found}), this run is {expected}: {difference}", path.display())]
+    OtherPlan {
+        /// The folder or file.
+        path: PathBuf,
+        /// The fingerprint of this run.
+        expected: String,
+        /// The fingerprint found.
+        found: String,
+        /// The first differences.
+        difference: String,
+    },
+    /// The folder already has samples and nobody asked to continue.
+    #[error("{}: already holds {samples} finished samples of this plan", path.display())]
+    NotEmpty {
+        /// The folder.
+        path: PathBuf,
+        /// How many.
+        samples: usize,
+    },
+    /// Another process writes here.
+    #[error("{}: another process is writing this shard", path.display())]
+    Locked {
+        /// The shard file.
+        path: PathBuf,
+    },
+    /// A line of a store that cannot be a row.
+    #[error("{}:{line}: not a sample row: {message}", path.display())]
+    Row {
+        /// The shard file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A merge without all rows, or with some twice.
+    #[error("{}: cannot merge: {message}", path.display())]
+    Merge {
+        /// The folder.
+        path: PathBuf,
+        /// Which rows are missing or double.
+        message: String,
+    },
+    /// A sample failed; the finished ones are kept.
+    #[error("sample {id}: failed after {kept} finished samples were kept")]
+    Sample {
+        /// The cell.
+        id: String,
+        /// How many finished samples the store holds.
+        kept: usize,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A model, a tokenizer or a judge could not be used.
+    #[error("{what}: {message}")]
+    World {
+        /// The model or reward.
+        what: String,
+        /// What happened.
+        message: String,
+        /// Why.
+        #[source]
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+    /// The search itself failed.
+    #[error(transparent)]
+    Search(#[from] treasure_core::Error),
+    /// A figure could not be drawn.
+    #[error("figure {name}: {message}")]
+    Figure {
+        /// The figure.
+        name: String,
+        /// What happened.
+        message: String,
+    },
+}
+
+impl Error {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::UnknownPreset { .. } => {
+                "a config of your own is given by its path, ./my.toml".into()
+            }
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                "free some space, then run the same command with --resume".into()
+            }
+            Self::Io { action: "reading", source, .. }
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                "make the run first: treasure eval run PRESET --out DIR".into()
+            }
+            Self::OtherPlan { .. } => {
+                "choose another folder with --out, or move the old results away".into()
+            }
+            Self::NotEmpty { .. } => {
+                "continue with --resume, or choose another folder with --out".into()
+            }
+            Self::Locked { .. } => "wait for it, or give each process its own --shard i/N".into(),
+            Self::Row { path, .. } => format!(
+                "only an unfinished last line is repaired; look at {} and remove the damaged line to compute it again with --resume",
+                path.display()
+            ),
+            Self::Merge { .. } => {
+                "finish the missing samples with --resume, then merge again".into()
+            }
+            Self::Sample { .. } => {
+                "when the cause is gone, run the same command with --resume".into()
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Attaches the path and the action to an I/O error.
+pub(crate) fn at(
+    path: impl Into<PathBuf>,
+    action: &'static str,
+) -> impl FnOnce(io::Error) -> Error {
+    let path = path.into();
+    move |source| Error::Io { path, action, kept: 0, source }
+}

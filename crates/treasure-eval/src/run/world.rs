@@ -1,0 +1,72 @@
+//! What an experiment needs from models and judges, so that it can also run on an exact table.
+
+use treasure_core::{Bans, Denoiser, MaskedSeq, Result as CoreResult, Reward, TokenId, View};
+
+use crate::{Result, plan::Plan, store::ModelHash};
+
+/// A prompt ready to be continued.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The prompt as text.
+    pub prompt: String,
+    /// Prompt tokens, then masks.
+    pub start: MaskedSeq,
+    /// Tokens that may not appear.
+    pub bans: Bans,
+}
+
+/// A complete sequence as people read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Prompt and continuation.
+    pub text: String,
+    /// The text after the prompt, up to the first end-of-text.
+    pub continuation: String,
+    /// The generated ids, up to the first end-of-text.
+    pub tokens: Vec<TokenId>,
+}
+
+/// Models and judges, by the names a plan uses.
+pub trait World: Send + Sync {
+    /// The denoiser of the plan.
+    fn denoiser(&self) -> &dyn Denoiser;
+
+    /// The start state of a prompt.
+    fn task(&self, plan: &Plan, prompt: &str) -> Result<Task>;
+
+    /// A reward on the sequences of a task.
+    fn reward<'a>(&'a self, spec: &str, task: &Task) -> Result<Box<dyn Reward + 'a>>;
+
+    /// A complete sequence as text.
+    fn read(&self, task: &Task, tokens: &[TokenId]) -> Result<Reading>;
+
+    /// A judge's numbers for whole texts.
+    fn judge(&self, spec: &str, texts: &[&str]) -> Result<Vec<f64>>;
+
+    /// exp of the mean NLL of each text's continuation, given the prompt.
+    fn perplexity(&self, spec: &str, prompt: &str, texts: &[&str]) -> Result<Vec<f64>>;
+
+    /// A token as text, for the trees of the report.
+    fn token_text(&self, token: TokenId) -> Option<String>;
+
+    /// Content hashes of every model and judge the plan names.
+    fn hashes(&self, plan: &Plan) -> Result<Vec<ModelHash>>;
+}
+
+/// The reward of methods that need none: everything is worth 0 and looks the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Indifferent;
+
+impl Reward for Indifferent {
+    fn name(&self) -> &str {
+        "none"
+    }
+
+    fn view(&self, _: &[TokenId]) -> CoreResult<View> {
+        Ok(View::Tokens([].into()))
+    }
+
+    fn score(&self, batch: &[&View]) -> CoreResult<Vec<f64>> {
+        Ok(vec![0.0; batch.len()])
+    }
+}

@@ -1,0 +1,159 @@
+//! Which part of a plan one process computes.
+//!
+//! Guarantee: the shards 0…N−1 cover every cell once, and nothing but the plan and N decides which
+//! cell goes where.
+
+use std::str::FromStr;
+
+use crate::{Error, Result, plan::Plan};
+
+/// Shard `index` of `count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 0.
+    pub index: usize,
+    /// At least 1.
+    pub count: usize,
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Self { index: 0, count: 1 }
+    }
+}
+
+impl FromStr for Shard {
+    type Err = Error;
+
+    /// `i/N`. People count from 0 or from 1: shard N of N is shard 0, so both cover everything.
+    fn from_str(text: &str) -> Result<Self> {
+        let invalid = || Error::Invalid {
+            what: "--shard".into(),
+            expected: "i/N with 0 ≤ i ≤ N and N ≥ 1".into(),
+            got: text.into(),
+        };
+        let (index, count) = text.split_once('/').ok_or_else(invalid)?;
+        let index: usize = index.trim().parse().map_err(|_| invalid())?;
+        let count: usize = count.trim().parse().map_err(|_| invalid())?;
+        if count == 0 || index > count {
+            return Err(invalid());
+        }
+        Ok(Self { index: index % count, count })
+    }
+}
+
+impl Shard {
+    /// The shard of a Slurm array task, or the whole outside an array. `variable` reads the environment.
+    pub fn from_slurm(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let Some(task) = variable("SLURM_ARRAY_TASK_ID") else { return Ok(Self::default()) };
+        let number = |name: &str, text: &str| {
+            text.trim().parse::<usize>().map_err(|_| Error::Invalid {
+                what: name.into(),
+                expected: "a number".into(),
+                got: text.into(),
+            })
+        };
+        let read = |name: &str, default: usize| match variable(name) {
+            Some(text) => number(name, &text),
+            None => Ok(default),
+        };
+        let task = number("SLURM_ARRAY_TASK_ID", &task)?;
+        let min = read("SLURM_ARRAY_TASK_MIN", 0)?;
+        let step = read("SLURM_ARRAY_TASK_STEP", 1)?.max(1);
+        let count = match variable("SLURM_ARRAY_TASK_COUNT") {
+            Some(text) => number("SLURM_ARRAY_TASK_COUNT", &text)?,
+            None => read("SLURM_ARRAY_TASK_MAX", task)?.saturating_sub(min) / step + 1,
+        };
+        let offset = task.checked_sub(min).filter(|offset| offset % step == 0).map(|o| o / step);
+        match offset {
+            Some(index) if index < count => Ok(Self { index, count }),
+            _ => Err(Error::Invalid {
+                what: "SLURM_ARRAY_TASK_ID".into(),
+                expected: format!(
+                    "an array without gaps ({count} tasks from {min} in steps of {step}), or --shard i/N"
+                ),
+                got: task.to_string(),
+            }),
+        }
+    }
+
+    /// The cells of this shard, in the plan's order: the heaviest first to the least loaded shard.
+    pub fn cells(self, plan: &Plan) -> Vec<crate::plan::Cell> {
+        let cells = plan.cells();
+        if self.count == 1 {
+            return cells;
+        }
+        let mut order: Vec<usize> = (0..cells.len()).collect();
+        order.sort_by(|&a, &b| {
+            plan.weight(&cells[b]).total_cmp(&plan.weight(&cells[a])).then(a.cmp(&b))
+        });
+        let mut load = vec![0.0; self.count];
+        let mut mine = vec![false; cells.len()];
+        for index in order {
+            let lightest = (0..self.count).min_by(|&a, &b| f64::total_cmp(&load[a], &load[b]));
+            let shard = lightest.expect("there is at least one shard");
+            load[shard] += plan.weight(&cells[index]);
+            mine[index] = shard == self.index;
+        }
+        cells.into_iter().filter(|cell| mine[cell.index]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        config::{Config, Size},
+        plan::Overrides,
+    };
+
+    #[test]
+    fn shards_cover_every_cell_exactly_once_and_evenly() {
+        let plan =
+            Plan::new(&Config::load("main").unwrap(), Size::Pocket, &Overrides::default()).unwrap();
+        for count in [1, 2, 3, 7] {
+            let mut seen = vec![0; plan.cells().len()];
+            let mut loads = Vec::new();
+            for index in 0..count {
+                let cells = Shard { index, count }.cells(&plan);
+                loads.push(cells.iter().map(|cell| plan.weight(cell)).sum::<f64>());
+                cells.iter().for_each(|cell| seen[cell.index] += 1);
+            }
+            assert!(seen.iter().all(|&times| times == 1));
+            let (low, high) =
+                loads.iter().fold((f64::MAX, 0f64), |(l, h), &x| (l.min(x), h.max(x)));
+            assert!(high / low < 1.05, "{loads:?}");
+        }
+    }
+
+    #[test]
+    fn counting_from_zero_and_from_one_both_cover_everything() {
+        let parse = |text: &str| text.parse::<Shard>().unwrap();
+        assert_eq!(parse("0/3"), parse("3/3"));
+        assert_eq!(parse("1/3"), Shard { index: 1, count: 3 });
+        for bad in ["", "1", "4/3", "0/0", "-1/2", "a/b", "1/2/3"] {
+            assert!(bad.parse::<Shard>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn slurm_arrays_number_the_shards_whatever_their_first_task_and_step() {
+        let slurm = |id: &str, count: &str, min: &str, step: &str| {
+            let variables = [
+                ("SLURM_ARRAY_TASK_ID", id),
+                ("SLURM_ARRAY_TASK_COUNT", count),
+                ("SLURM_ARRAY_TASK_MIN", min),
+                ("SLURM_ARRAY_TASK_STEP", step),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+            Shard::from_slurm(move |name| {
+                variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+            })
+        };
+        assert_eq!(slurm("1", "3", "1", "1").unwrap(), Shard { index: 0, count: 3 });
+        assert_eq!(slurm("2", "3", "0", "1").unwrap(), Shard { index: 2, count: 3 });
+        assert_eq!(slurm("8", "3", "0", "4").unwrap(), Shard { index: 2, count: 3 });
+        assert!(slurm("7", "3", "1", "1").is_err(), "an array with gaps");
+        assert_eq!(Shard::from_slurm(|_| None).unwrap(), Shard::default());
+    }
+}
