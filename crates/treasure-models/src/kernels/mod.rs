@@ -3,6 +3,23 @@
 //! Every result is summed in one fixed order, so a row comes out bitwise the same alone, in any batch and
 //! at any thread count. All `unsafe` code of the crate lives here.
 
+mod attention;
 mod buffer;
+mod isa;
+mod math;
+mod norm;
+mod parallel;
+mod product;
+#[cfg(test)]
+mod tests;
+mod tile;
+mod vocabulary;
 
+pub(crate) use attention::MAX_HEAD_DIM;
+pub use attention::{Inputs, Segment, attend};
 pub use buffer::Aligned;
+pub use isa::Isa;
+pub use math::{activate, exponentials};
+pub use norm::{Shift, normalise};
+pub use product::{project, project_activated, project_added};
+pub use vocabulary::{Answer, Question, answer};

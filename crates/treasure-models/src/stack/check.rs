@@ -1,6 +1,7 @@
 //! Shapes that must agree before a stack may run, so that executors never have to ask.
 
 use super::{Linear, Norm, Stack, Visibility};
+use crate::kernels::MAX_HEAD_DIM;
 
 /// Two parts of a network that do not fit together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +65,14 @@ impl Stack {
                 let got = format!("{} over {}", a.heads, a.kv_heads);
                 let expected = "heads a multiple of key heads".into();
                 return Err(StackError { part: part("attention"), expected, got });
+            }
+            if a.head_dim == 0 || a.head_dim > MAX_HEAD_DIM {
+                let expected = format!("1 to {MAX_HEAD_DIM} components per head");
+                return Err(StackError {
+                    part: part("attention"),
+                    expected,
+                    got: a.head_dim.to_string(),
+                });
             }
             shape(&part("attention.q"), &a.q, a.heads * a.head_dim, width)?;
             shape(&part("attention.k"), &a.k, a.kv_heads * a.head_dim, width)?;

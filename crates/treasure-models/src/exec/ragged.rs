@@ -1,0 +1,187 @@
+//! How sequences of different lengths lie in memory: one after another, without padding.
+
+use std::ops::Range;
+
+use super::ExecError;
+use crate::{
+    kernels::Segment,
+    stack::{Embed, PositionRule, Stack},
+};
+
+/// Which final hidden states a sequence wants.
+#[derive(Clone, Copy, Debug)]
+pub enum Keep<'a> {
+    /// All of them.
+    All,
+    /// The first token's.
+    First,
+    /// Those at these positions, in this order.
+    Positions(&'a [usize]),
+}
+
+/// A sequence to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Sequence<'a> {
+    /// Token ids.
+    pub tokens: &'a [u32],
+    /// Which rows are wanted.
+    pub keep: Keep<'a>,
+    /// The noise level; only time-conditioned networks read it.
+    pub sigma: f32,
+}
+
+impl<'a> Sequence<'a> {
+    /// A sequence for a network without time, all rows wanted.
+    pub fn all(tokens: &'a [u32]) -> Self {
+        Self { tokens, keep: Keep::All, sigma: 0.0 }
+    }
+}
+
+/// Rows of a batch: tokens to run, which keys each sees, which rows are wanted in the end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ragged {
+    /// Token id per row.
+    pub tokens: Vec<u32>,
+    /// Row of the table of learned positions per row.
+    pub table_rows: Vec<usize>,
+    /// Position in its sequence per row.
+    pub positions: Vec<usize>,
+    /// Whose noise level applies, per row.
+    pub owners: Vec<usize>,
+    /// Attention of all rows.
+    pub segments: Vec<Segment>,
+    /// Rows wanted in the end.
+    pub kept: Vec<usize>,
+    /// Attention of the wanted rows alone, `queries` counting within `kept`.
+    pub kept_segments: Vec<Segment>,
+    /// Noise levels by owner.
+    pub sigmas: Vec<f32>,
+}
+
+impl Ragged {
+    /// The longest run of keys.
+    pub fn longest(&self) -> usize {
+        self.segments.iter().map(|s| s.keys.iter().map(Range::len).sum()).max().unwrap_or(0)
+    }
+
+    /// Appends rows for `tokens[shared..]`; the first `shared` tokens were run before as rows `prefix`.
+    /// Returns the rows of the whole sequence.
+    fn append(
+        &mut self,
+        embed: &Embed,
+        tokens: &[u32],
+        shared: usize,
+        prefix: &[Range<usize>],
+        sigma: f32,
+    ) -> Vec<Range<usize>> {
+        let start = self.tokens.len();
+        self.tokens.extend_from_slice(&tokens[shared..]);
+        self.positions.extend(shared..tokens.len());
+        if let Some((_, rule)) = &embed.positions {
+            self.table_rows.extend(table_rows(*rule, tokens).skip(shared));
+        }
+        self.owners.resize(self.tokens.len(), self.sigmas.len());
+        self.sigmas.push(sigma);
+        let mut keys = first_rows(prefix, shared);
+        let own = start..self.tokens.len();
+        if !own.is_empty() {
+            keys.push(own.clone());
+            self.segments.push(Segment { queries: own, keys: keys.clone() });
+        }
+        keys
+    }
+
+    /// One sequence after another.
+    pub fn of_sequences(embed: &Embed, batch: &[Sequence<'_>]) -> Self {
+        let mut ragged = Self::default();
+        for sequence in batch {
+            let start = ragged.tokens.len();
+            let keys = ragged.append(embed, sequence.tokens, 0, &[], sequence.sigma);
+            let first = ragged.kept.len();
+            match sequence.keep {
+                Keep::All => ragged.kept.extend(start..ragged.tokens.len()),
+                Keep::First => ragged.kept.extend((start < ragged.tokens.len()).then_some(start)),
+                Keep::Positions(positions) => {
+                    ragged.kept.extend(positions.iter().map(|p| start + p))
+                }
+            }
+            ragged.kept_segments.push(Segment { queries: first..ragged.kept.len(), keys });
+        }
+        ragged
+    }
+
+    /// Sequences in lexicographic order, each sharing the rows of its common prefix with the one before.
+    /// All rows are kept. The second part tells which rows make up each sequence.
+    pub fn of_sorted_prefixes(embed: &Embed, batch: &[&[u32]]) -> (Self, Vec<Vec<Range<usize>>>) {
+        let mut ragged = Self::default();
+        let mut paths: Vec<Vec<Range<usize>>> = Vec::with_capacity(batch.len());
+        let mut before: &[u32] = &[];
+        for tokens in batch {
+            let shared = common_prefix(before, tokens);
+            let prefix = paths.last().map_or(&[][..], Vec::as_slice);
+            let path = ragged.append(embed, tokens, shared, prefix, 0.0);
+            paths.push(path);
+            before = tokens;
+        }
+        ragged.kept = (0..ragged.tokens.len()).collect();
+        ragged.kept_segments = ragged.segments.clone();
+        (ragged, paths)
+    }
+}
+
+/// How many leading tokens two sequences share.
+pub(super) fn common_prefix(a: &[u32], b: &[u32]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// The first `count` rows of a list of ranges.
+fn first_rows(ranges: &[Range<usize>], count: usize) -> Vec<Range<usize>> {
+    let mut left = count;
+    let mut first = Vec::with_capacity(ranges.len() + 1);
+    for range in ranges {
+        let take = left.min(range.len());
+        if take > 0 {
+            first.push(range.start..range.start + take);
+        }
+        left -= take;
+    }
+    first
+}
+
+fn table_rows(rule: PositionRule, tokens: &[u32]) -> impl Iterator<Item = usize> {
+    let mut counted = 0;
+    tokens.iter().enumerate().map(move |(i, &token)| match rule {
+        PositionRule::From(first) => first + i,
+        PositionRule::CountNonPad(pad) if token == pad => pad as usize,
+        PositionRule::CountNonPad(pad) => {
+            counted += 1;
+            pad as usize + counted
+        }
+    })
+}
+
+/// Refuses tokens, lengths and positions that do not exist.
+pub(super) fn check_sequence(stack: &Stack, sequence: &Sequence<'_>) -> Result<(), ExecError> {
+    let (tokens, vocabulary) = (sequence.tokens, stack.embed.tokens.rows());
+    if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
+        return Err(ExecError::Token { token, vocabulary });
+    }
+    if let Some((table, rule)) = &stack.embed.positions {
+        if table_rows(*rule, tokens).any(|row| row >= table.rows()) {
+            let first = match rule {
+                PositionRule::From(first) => *first,
+                PositionRule::CountNonPad(pad) => *pad as usize + 1,
+            };
+            return Err(ExecError::TooLong {
+                most: table.rows().saturating_sub(first),
+                len: tokens.len(),
+            });
+        }
+    }
+    if let Keep::Positions(positions) = sequence.keep {
+        if let Some(&position) = positions.iter().find(|&&position| position >= tokens.len()) {
+            return Err(ExecError::Position { position, len: tokens.len() });
+        }
+    }
+    Ok(())
+}

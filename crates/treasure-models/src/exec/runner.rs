@@ -1,0 +1,320 @@
+//! The fast executor: hidden states, heads, text scores and classes of ragged batches.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{
+    Answer, ExecError, Isa, Keep, Question, Sequence,
+    forward::{Arena, forward},
+    ragged::{Ragged, check_sequence, common_prefix},
+};
+use crate::{
+    kernels::{self, normalise, project, project_activated},
+    stack::{Classify, Head, Linear, Stack},
+};
+
+/// Runs networks on the CPU. Cheap to share: buffers are pooled, results do not depend on who else runs.
+#[derive(Default)]
+pub struct Runner {
+    isa: Option<Isa>,
+    pool: Option<Arc<rayon::ThreadPool>>,
+    arenas: Mutex<Vec<Arena>>,
+}
+
+impl std::fmt::Debug for Runner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Runner({:?})", self.isa())
+    }
+}
+
+/// Final hidden states, sequence by sequence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hidden {
+    width: usize,
+    values: Vec<f32>,
+    ends: Vec<usize>,
+}
+
+impl Hidden {
+    /// Numbers per row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// All rows, `[rows, width]`.
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// The rows a sequence kept, in the order it asked for them.
+    pub fn of(&self, sequence: usize) -> &[f32] {
+        let start = if sequence == 0 { 0 } else { self.ends[sequence - 1] };
+        &self.values[start * self.width..self.ends[sequence] * self.width]
+    }
+}
+
+/// Rows in flight at once: bounds the memory of a forward pass whatever the batch.
+const ROWS_IN_FLIGHT: usize = 1024;
+
+impl Runner {
+    /// A runner on the machine's best instructions and the current thread pool.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same on chosen instructions, for tests; sets the machine does not have are ignored.
+    pub fn with_isa(mut self, isa: Isa) -> Self {
+        self.isa = Isa::available().contains(&isa).then_some(isa);
+        self
+    }
+
+    /// The same on its own threads.
+    pub fn with_pool(mut self, pool: Arc<rayon::ThreadPool>) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    fn isa(&self) -> Isa {
+        self.isa.unwrap_or_else(Isa::best)
+    }
+
+    /// Runs work inside the pool, so that its many short parallel sweeps start without a hand-over.
+    fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match &self.pool {
+            Some(pool) => pool.install(work),
+            None if rayon::current_thread_index().is_some() => work(),
+            None => rayon::scope(|_| work()),
+        }
+    }
+
+    fn forward(&self, stack: &Stack, batch: &Ragged) -> Vec<f32> {
+        let lock = || self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut arena = lock().pop().unwrap_or_default();
+        let rows = self.inside(|| forward(self.isa(), stack, batch, &mut arena));
+        lock().push(arena);
+        rows
+    }
+
+    /// Final hidden states of the rows each sequence keeps.
+    pub fn hidden(&self, stack: &Stack, batch: &[Sequence<'_>]) -> Result<Hidden, ExecError> {
+        stack.check()?;
+        batch.iter().try_for_each(|sequence| check_sequence(stack, sequence))?;
+        let width = stack.width();
+        let mut hidden =
+            Hidden { width, values: Vec::new(), ends: Vec::with_capacity(batch.len()) };
+        let lengths: Vec<usize> = batch.iter().map(|s| s.tokens.len()).collect();
+        let mut start = 0;
+        for size in portions(&lengths) {
+            let part = &batch[start..start + size];
+            let ragged = Ragged::of_sequences(&stack.embed, part);
+            hidden.values.extend(self.forward(stack, &ragged));
+            let before = hidden.ends.last().copied().unwrap_or(0);
+            hidden.ends.extend(ragged.kept_segments.iter().map(|s| before + s.queries.end));
+            start += size;
+        }
+        Ok(hidden)
+    }
+
+    /// Answers questions about hidden rows (`[rows, width]`) through a vocabulary head.
+    pub fn ask(
+        &self,
+        head: &Head,
+        hidden: &[f32],
+        questions: &[Question<'_>],
+    ) -> Result<Vec<Answer>, ExecError> {
+        check_rows(head.transform.as_ref().map_or(&head.decoder, |t| &t.dense), hidden)?;
+        let (width, vocabulary) = (head.decoder.inputs(), head.vocabulary());
+        for question in questions {
+            let rows = hidden.len() / width.max(1);
+            if question.row >= rows {
+                return Err(ExecError::Position { position: question.row, len: rows });
+            }
+            if let Some(&token) =
+                question.tokens.iter().find(|&&token| token as usize >= vocabulary)
+            {
+                return Err(ExecError::Token { token, vocabulary });
+            }
+        }
+        Ok(self.inside(|| match self.transformed(head, hidden) {
+            Some(rows) => kernels::answer(self.isa(), &head.decoder, &rows, questions),
+            None => kernels::answer(self.isa(), &head.decoder, hidden, questions),
+        }))
+    }
+
+    /// All logits of hidden rows, `[rows, vocabulary]`: for checks and small vocabularies.
+    pub fn logits(&self, head: &Head, hidden: &[f32]) -> Result<Vec<f32>, ExecError> {
+        check_rows(head.transform.as_ref().map_or(&head.decoder, |t| &t.dense), hidden)?;
+        Ok(self.inside(|| match self.transformed(head, hidden) {
+            Some(rows) => self.apply(&head.decoder, &rows),
+            None => self.apply(&head.decoder, hidden),
+        }))
+    }
+
+    fn apply(&self, linear: &Linear, rows: &[f32]) -> Vec<f32> {
+        let inputs = linear.inputs();
+        let count = rows.len() / inputs.max(1);
+        let mut to = vec![0.0; count * linear.outputs()];
+        let load = |row: usize, to: &mut [f32]| to.copy_from_slice(&rows[row * inputs..][..inputs]);
+        project(self.isa(), count, load, &mut [(linear, &mut to[..])]);
+        to
+    }
+
+    /// BERT's transform before the decoder, if the head has one.
+    fn transformed(&self, head: &Head, hidden: &[f32]) -> Option<Vec<f32>> {
+        let transform = head.transform.as_ref()?;
+        let (inputs, outputs) = (transform.dense.inputs(), transform.dense.outputs());
+        let mut rows = vec![0.0; hidden.len() / inputs * outputs];
+        let load =
+            |row: usize, to: &mut [f32]| to.copy_from_slice(&hidden[row * inputs..][..inputs]);
+        let count = hidden.len() / inputs;
+        project_activated(
+            self.isa(),
+            count,
+            load,
+            None,
+            &transform.dense,
+            transform.activation,
+            &mut rows,
+        );
+        if let Some(norm) = &transform.norm {
+            let mut other = vec![0.0; outputs];
+            for row in rows.chunks_exact_mut(outputs) {
+                other.copy_from_slice(row);
+                normalise(self.isa(), norm, None, &other, row);
+            }
+        }
+        Some(rows)
+    }
+
+    /// Negative log-likelihoods in nats of every token but the first, given those before it. Sequences that
+    /// agree on a prefix compute it once; the numbers are those of each sequence alone.
+    pub fn nll(
+        &self,
+        stack: &Stack,
+        head: &Head,
+        batch: &[&[u32]],
+    ) -> Result<Vec<Vec<f64>>, ExecError> {
+        stack.check()?;
+        if !stack.is_causal() {
+            return Err(ExecError::NotCausal);
+        }
+        let vocabulary = head.vocabulary();
+        for tokens in batch {
+            check_sequence(stack, &Sequence::all(&tokens[..tokens.len().saturating_sub(1)]))?;
+            if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
+                return Err(ExecError::Token { token, vocabulary });
+            }
+        }
+        let mut order: Vec<usize> = (0..batch.len()).filter(|&i| batch[i].len() > 1).collect();
+        order.sort_unstable_by(|&a, &b| batch[a].cmp(batch[b]));
+        let new_rows: Vec<usize> = order
+            .iter()
+            .enumerate()
+            .map(|(at, &i)| {
+                let before = if at == 0 { &[][..] } else { batch[order[at - 1]] };
+                batch[i].len() - common_prefix(before, batch[i])
+            })
+            .collect();
+        let mut result = vec![Vec::new(); batch.len()];
+        let mut start = 0;
+        for size in portions(&new_rows) {
+            self.nll_of_sorted(stack, head, batch, &order[start..start + size], &mut result)?;
+            start += size;
+        }
+        Ok(result)
+    }
+
+    fn nll_of_sorted(
+        &self,
+        stack: &Stack,
+        head: &Head,
+        batch: &[&[u32]],
+        order: &[usize],
+        result: &mut [Vec<f64>],
+    ) -> Result<(), ExecError> {
+        let inputs: Vec<&[u32]> = order.iter().map(|&i| &batch[i][..batch[i].len() - 1]).collect();
+        let (ragged, paths) = Ragged::of_sorted_prefixes(&stack.embed, &inputs);
+        let hidden = self.forward(stack, &ragged);
+        // Which tokens follow each row, without repeats.
+        let mut followers: Vec<Vec<u32>> = vec![Vec::new(); ragged.tokens.len()];
+        for (&i, path) in order.iter().zip(&paths) {
+            for (row, &token) in path.iter().cloned().flatten().zip(&batch[i][1..]) {
+                if !followers[row].contains(&token) {
+                    followers[row].push(token);
+                }
+            }
+        }
+        let questions: Vec<Question<'_>> = followers
+            .iter()
+            .enumerate()
+            .map(|(row, tokens)| Question { row, normaliser: true, tokens, ..Question::default() })
+            .collect();
+        let answers = self.ask(head, &hidden, &questions)?;
+        for (&i, path) in order.iter().zip(&paths) {
+            let pairs = path.iter().cloned().flatten().zip(&batch[i][1..]);
+            result[i] = pairs
+                .map(|(row, token)| {
+                    let at = followers[row].iter().position(|t| t == token).expect("listed above");
+                    answers[row].normaliser.unwrap_or(f64::NAN) - f64::from(answers[row].logits[at])
+                })
+                .collect();
+        }
+        Ok(())
+    }
+
+    /// Class logits of each sequence; the last layer runs for the first token only.
+    pub fn classify(
+        &self,
+        stack: &Stack,
+        classify: &Classify,
+        batch: &[&[u32]],
+    ) -> Result<Vec<Vec<f32>>, ExecError> {
+        if let Some(empty) = batch.iter().find(|tokens| tokens.is_empty()) {
+            return Err(ExecError::Position { position: 0, len: empty.len() });
+        }
+        let sequences: Vec<Sequence<'_>> =
+            batch.iter().map(|tokens| Sequence { tokens, keep: Keep::First, sigma: 0.0 }).collect();
+        let hidden = self.hidden(stack, &sequences)?;
+        check_rows(
+            classify.dense.as_ref().map_or(&classify.classifier, |(dense, _)| dense),
+            hidden.values(),
+        )?;
+        let mut rows = hidden.values;
+        if let Some((dense, activation)) = &classify.dense {
+            rows = self.apply(dense, &rows);
+            kernels::activate(self.isa(), *activation, &mut rows);
+        }
+        check_rows(&classify.classifier, &rows)?;
+        let labels = classify.classifier.outputs();
+        Ok(self
+            .apply(&classify.classifier, &rows)
+            .chunks_exact(labels.max(1))
+            .map(<[f32]>::to_vec)
+            .collect())
+    }
+}
+
+fn check_rows(linear: &Linear, rows: &[f32]) -> Result<(), ExecError> {
+    if linear.inputs() > 0 && rows.len().is_multiple_of(linear.inputs()) {
+        return Ok(());
+    }
+    Err(ExecError::HeadWidth { expected: linear.inputs(), got: rows.len() })
+}
+
+/// How many consecutive items go together so that portions stay near equal and within bounds.
+fn portions(rows: &[usize]) -> Vec<usize> {
+    let total: usize = rows.iter().sum();
+    let target = total.div_ceil(total.div_ceil(ROWS_IN_FLIGHT).max(1)).max(1);
+    let (mut sizes, mut held, mut size) = (Vec::new(), 0, 0);
+    for &more in rows {
+        if size > 0 && held + more > ROWS_IN_FLIGHT || held >= target {
+            sizes.push(size);
+            (held, size) = (0, 0);
+        }
+        held += more;
+        size += 1;
+    }
+    if size > 0 {
+        sizes.push(size);
+    }
+    sizes
+}

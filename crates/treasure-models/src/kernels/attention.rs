@@ -1,0 +1,248 @@
+//! Softmax attention of ragged sequences, one task per (sequence, key head), with rotary fused in.
+//!
+//! A query's sums run over its keys in increasing position, in blocks at fixed positions; keys it does not
+//! see weigh exactly 0. So its result is bitwise the same whichever queries share its tile, and whether
+//! its keys were computed with it or earlier for a shared prefix.
+
+use std::ops::Range;
+
+use super::{
+    Aligned, Isa,
+    isa::{MulAdd, per_isa},
+    math::{exp, fold_lanes},
+    parallel::{Scratch, Shared, for_each_task},
+    tile::{DEPTH, STRIDE, Tile, multiply},
+};
+use crate::stack::{PANEL, RotaryTable, Visibility};
+
+/// The largest supported head.
+pub(crate) const MAX_HEAD_DIM: usize = DEPTH;
+
+/// Queries of one sequence and the keys they may see.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Rows of `q` and of the result.
+    pub queries: Range<usize>,
+    /// Rows of `k` and `v`; the `j`-th of them all together has position `j`.
+    pub keys: Vec<Range<usize>>,
+}
+
+/// What attention reads.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    /// Query heads.
+    pub heads: usize,
+    /// Key heads.
+    pub kv_heads: usize,
+    /// Components per head.
+    pub head_dim: usize,
+    /// `[rows, heads · head_dim]`.
+    pub q: &'a [f32],
+    /// `[rows, kv_heads · head_dim]`.
+    pub k: &'a [f32],
+    /// `[rows, kv_heads · head_dim]`.
+    pub v: &'a [f32],
+    /// The position of every query row.
+    pub positions: &'a [usize],
+    /// Rotation of queries and keys.
+    pub rotary: Option<&'a RotaryTable>,
+    /// Which keys a query sees.
+    pub visibility: Visibility,
+}
+
+/// Attends every segment; the result `[rows, heads · head_dim]` goes to `to`.
+pub fn attend(isa: Isa, inputs: Inputs<'_>, segments: &[Segment], to: &mut [f32]) {
+    let tasks = segments.len() * inputs.kv_heads;
+    let pairs = |s: &Segment| s.queries.len() * s.keys.iter().map(Range::len).sum::<usize>();
+    let cost = segments.iter().map(pairs).sum::<usize>() * inputs.heads * inputs.head_dim * 2;
+    let output = Shared::new(to, inputs.heads * inputs.head_dim);
+    for_each_task(tasks, cost, |task, scratch, (): &mut ()| {
+        let segment = &segments[task / inputs.kv_heads];
+        attend_head(isa, inputs, segment, task % inputs.kv_heads, scratch, &output);
+    });
+}
+
+fn attend_head(
+    isa: Isa,
+    inputs: Inputs<'_>,
+    segment: &Segment,
+    kv_head: usize,
+    scratch: &mut Scratch,
+    output: &Shared<'_>,
+) {
+    let Inputs { heads, kv_heads, head_dim, .. } = inputs;
+    let count: usize = segment.keys.iter().map(Range::len).sum();
+    if segment.queries.is_empty() || count == 0 {
+        return;
+    }
+    pack_keys(inputs, segment, kv_head, count, scratch);
+    let Scratch { rows, row, tiles: [tile, _], keys, values, .. } = scratch;
+    let blocks = count.div_ceil(DEPTH);
+    let largest = isa.tile_rows();
+    rows.reserve_floats(blocks * largest * STRIDE);
+    row.reserve_floats(largest * STRIDE);
+    tile.reserve_floats(largest * PANEL);
+    let scale = 1.0 / (head_dim as f32).sqrt();
+    let group = heads / kv_heads;
+    let parts = segment.queries.len().div_ceil(largest);
+    for head in kv_head * group..(kv_head + 1) * group {
+        for part in 0..parts {
+            let n = segment.queries.len();
+            let first = segment.queries.start + part * n / parts;
+            let size = (part + 1) * n / parts - part * n / parts;
+            let queries = row.as_f32_mut();
+            let (mut low, mut high) = (count, 0);
+            for r in 0..size {
+                let q = &inputs.q[(first + r) * heads * head_dim + head * head_dim..][..head_dim];
+                let to = &mut queries[r * STRIDE..][..head_dim];
+                let position = inputs.positions[first + r];
+                rotate(inputs.rotary, position, q, to);
+                to.iter_mut().for_each(|x| *x *= scale);
+                let seen = visible(inputs.visibility, position, count);
+                (low, high) = (low.min(seen.start), high.max(seen.end));
+            }
+            // Scores of panel p go where the weighted sum will read them: block p·32 / DEPTH, stride STRIDE.
+            let scores = rows.as_f32_mut();
+            for panel in low / PANEL..high.div_ceil(PANEL) {
+                let at = panel * PANEL;
+                let b = &keys.as_f32()[at * head_dim..][..PANEL * head_dim];
+                let c = &mut scores[at / DEPTH * largest * STRIDE + at % DEPTH..];
+                let shape = Tile { rows: size, depth: head_dim, c_stride: STRIDE, add: false };
+                multiply(isa, shape, queries, b, c, b.as_ptr());
+            }
+            let mut sums = [0.0f32; 16];
+            for (r, sum) in sums[..size].iter_mut().enumerate() {
+                let seen = visible(inputs.visibility, inputs.positions[first + r], count);
+                *sum = soften(isa, scores, r * STRIDE, largest * STRIDE, seen, low..high);
+            }
+            for panel in 0..head_dim.div_ceil(PANEL) {
+                let c = tile.as_f32_mut();
+                for block in low / DEPTH..high.div_ceil(DEPTH) {
+                    let depth = DEPTH.min(high - block * DEPTH);
+                    let a = &scores[block * largest * STRIDE..];
+                    let b = &values.as_f32()[(panel * count + block * DEPTH) * PANEL..]
+                        [..depth * PANEL];
+                    let shape =
+                        Tile { rows: size, depth, c_stride: PANEL, add: block > low / DEPTH };
+                    multiply(isa, shape, a, b, c, b.as_ptr());
+                }
+                let width = PANEL.min(head_dim - panel * PANEL);
+                for r in 0..size {
+                    let inverse = 1.0 / sums[r];
+                    // SAFETY: rows belong to one segment, columns to one head: no other task writes here.
+                    let to =
+                        unsafe { output.spot(first + r, head * head_dim + panel * PANEL, width) };
+                    to.iter_mut().zip(&c[r * PANEL..]).for_each(|(to, x)| *to = x * inverse);
+                }
+            }
+        }
+    }
+}
+
+/// The positions a query sees.
+fn visible(visibility: Visibility, position: usize, count: usize) -> Range<usize> {
+    match visibility {
+        Visibility::Full => 0..count,
+        Visibility::Causal => 0..count.min(position + 1),
+        Visibility::Window(reach) => {
+            let low = position.saturating_sub(reach).min(count - 1);
+            low..count.min(position.saturating_add(reach + 1)).max(low + 1)
+        }
+    }
+}
+
+fn rotate(table: Option<&RotaryTable>, position: usize, from: &[f32], to: &mut [f32]) {
+    to.copy_from_slice(from);
+    let Some(table) = table else { return };
+    let (cos, sin) = table.at(position);
+    let half = cos.len();
+    let (low, high) = to[..2 * half].split_at_mut(half);
+    for (((x, y), c), s) in low.iter_mut().zip(high).zip(cos).zip(sin) {
+        (*x, *y) = (*x * c - *y * s, *y * c + *x * s);
+    }
+}
+
+/// Keys to `[panel of 32 positions][head_dim][32]`, values to `[panel of 32 components][position][32]`.
+fn pack_keys(
+    inputs: Inputs<'_>,
+    segment: &Segment,
+    kv_head: usize,
+    count: usize,
+    scratch: &mut Scratch,
+) {
+    let Inputs { kv_heads, head_dim, k, v, rotary, .. } = inputs;
+    let panels = head_dim.div_ceil(PANEL);
+    let Scratch { keys, values, wide, .. } = scratch;
+    let wanted: &mut [(&mut Aligned, usize)] = &mut [
+        (&mut *keys, count.next_multiple_of(PANEL) * head_dim),
+        (&mut *values, panels * count * PANEL),
+        (&mut *wide, head_dim),
+    ];
+    wanted.iter_mut().for_each(|(buffer, len)| buffer.reserve_floats(*len));
+    let (keys, values, row) =
+        (keys.as_f32_mut(), values.as_f32_mut(), &mut wide.as_f32_mut()[..head_dim]);
+    // Places behind the last key are never visible, but a stale NaN there would still cost a trap.
+    let tail = count / PANEL * PANEL * head_dim;
+    keys[tail..count.next_multiple_of(PANEL) * head_dim].fill(0.0);
+    for (position, source) in segment.keys.iter().cloned().flatten().enumerate() {
+        let at = (source * kv_heads + kv_head) * head_dim;
+        rotate(rotary, position, &k[at..][..head_dim], row);
+        let (panel, lane) = (position / PANEL, position % PANEL);
+        let to = &mut keys[panel * PANEL * head_dim..][..PANEL * head_dim];
+        to[lane..].iter_mut().step_by(PANEL).zip(row.iter()).for_each(|(to, x)| *to = *x);
+        for (panel, part) in v[at..][..head_dim].chunks(PANEL).enumerate() {
+            let to = &mut values[(panel * count + position) * PANEL..][..PANEL];
+            to[..part.len()].copy_from_slice(part);
+            to[part.len()..].fill(0.0);
+        }
+    }
+}
+
+/// Turns one row of scores into `exp(score − max)`, zero outside `seen`, and returns their sum. `filled`
+/// is the part of the row that the tile reads; piece `i` of the row starts at `start + i · piece_stride`.
+#[inline(always)]
+fn soften_row<F: MulAdd>(
+    scores: &mut [f32],
+    start: usize,
+    piece_stride: usize,
+    seen: Range<usize>,
+    filled: Range<usize>,
+) -> f32 {
+    let pieces = filled.start / DEPTH..filled.end.div_ceil(DEPTH);
+    let larger = |a: f32, b: f32| if b > a { b } else { a };
+    let mut lanes = [f32::NEG_INFINITY; 16];
+    for piece in pieces.clone() {
+        let base = piece * DEPTH;
+        let len = (filled.end - base).min(DEPTH).next_multiple_of(16);
+        let row = &mut scores[start + piece * piece_stride..][..len];
+        let (low, high) = (seen.start.max(base) - base, seen.end.max(base) - base);
+        row[..low.min(len)].fill(f32::NEG_INFINITY);
+        row[high.min(len)..].fill(f32::NEG_INFINITY);
+        for chunk in row.chunks_exact(16) {
+            lanes.iter_mut().zip(chunk).for_each(|(lane, &x)| *lane = larger(*lane, x));
+        }
+    }
+    let max = fold_lanes(lanes, larger);
+    let mut sums = [0.0f32; 16];
+    for piece in pieces {
+        let len = (filled.end - piece * DEPTH).min(DEPTH).next_multiple_of(16);
+        let row = &mut scores[start + piece * piece_stride..][..len];
+        for chunk in row.chunks_exact_mut(16) {
+            for (sum, x) in sums.iter_mut().zip(chunk) {
+                *x = exp::<F>(*x - max);
+                *sum += *x;
+            }
+        }
+    }
+    fold_lanes(sums, |a, b| a + b)
+}
+
+per_isa! {
+    fn soften(
+        scores: &mut [f32],
+        start: usize,
+        piece_stride: usize,
+        seen: Range<usize>,
+        filled: Range<usize>,
+    ) -> f32 = soften_row;
+}

@@ -1,0 +1,105 @@
+//! Independent tasks over the threads of the current rayon pool, each thread with its own reused scratch.
+//! Tasks never split a sum, so the number of threads changes no result.
+
+use std::{
+    cell::Cell,
+    marker::PhantomData,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use super::Aligned;
+
+/// Buffers a thread keeps between tasks.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// Rows of activations at a fixed stride.
+    pub rows: Aligned,
+    /// One row before it is copied there.
+    pub row: Aligned,
+    /// Two tiles of results.
+    pub tiles: [Aligned; 2],
+    /// A widened block of a panel.
+    pub wide: Aligned,
+    /// Packed keys, then packed values.
+    pub keys: Aligned,
+    /// Packed values.
+    pub values: Aligned,
+}
+
+thread_local! {
+    static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
+}
+
+/// Runs `work` with this thread's scratch.
+pub(crate) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
+    let mut scratch = SCRATCH.take().unwrap_or_default();
+    let result = work(&mut scratch);
+    SCRATCH.set(Some(scratch));
+    result
+}
+
+/// Runs `work(task, scratch, state)` for every task; a thread passes the same `state` to all its tasks,
+/// so that it can remember what its scratch holds. `cost` is a rough number of operations: cheap work
+/// stays on the calling thread.
+pub(crate) fn for_each_task<S: Default>(
+    tasks: usize,
+    cost: usize,
+    work: impl Fn(usize, &mut Scratch, &mut S) + Sync,
+) {
+    const WORTH_A_THREAD: usize = 1 << 20;
+    let next = AtomicUsize::new(0);
+    let run = || {
+        with_scratch(|scratch| {
+            let mut state = S::default();
+            loop {
+                let task = next.fetch_add(1, Ordering::Relaxed);
+                if task >= tasks {
+                    break;
+                }
+                work(task, scratch, &mut state);
+            }
+        });
+    };
+    let helpers = (rayon::current_num_threads().min(tasks)).saturating_sub(1);
+    if helpers == 0 || cost < WORTH_A_THREAD {
+        run();
+        return;
+    }
+    rayon::scope(|scope| {
+        for _ in 0..helpers {
+            scope.spawn(|_| run());
+        }
+        run();
+    });
+}
+
+/// A row-major matrix that several tasks write at once, each its own spots.
+pub(crate) struct Shared<'a> {
+    start: *mut f32,
+    len: usize,
+    stride: usize,
+    borrow: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: access goes through `spot`, whose callers promise disjoint spots.
+unsafe impl Sync for Shared<'_> {}
+// SAFETY: as above; the borrow it stands for is of plain floats.
+unsafe impl Send for Shared<'_> {}
+
+impl<'a> Shared<'a> {
+    /// Shares a matrix with `stride` floats per row.
+    pub fn new(matrix: &'a mut [f32], stride: usize) -> Self {
+        Self { start: matrix.as_mut_ptr(), len: matrix.len(), stride, borrow: PhantomData }
+    }
+
+    /// `width` floats from column `column` of row `row` on.
+    ///
+    /// # Safety
+    /// No two live spots may overlap.
+    #[expect(clippy::mut_from_ref, reason = "the caller promises disjoint spots")]
+    pub unsafe fn spot(&self, row: usize, column: usize, width: usize) -> &mut [f32] {
+        assert!(column + width <= self.stride && row * self.stride + column + width <= self.len);
+        // SAFETY: in bounds; disjoint by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.stride + column), width) }
+    }
+}

@@ -1,0 +1,359 @@
+//! Rows of activations times packed weights, with the work before and after fused in.
+//!
+//! Sums run along k in one fixed order ([`super::tile`]); threads share out rows and panels, never k. A
+//! thread copies its rows to a fixed stride once (normalising them on the way if asked), then streams over
+//! panels; finished tiles get bias, activation, gate or residual while still in the nearest cache.
+
+use super::{
+    Isa,
+    isa::{MulAdd, per_isa},
+    math::activate,
+    parallel::{Scratch, Shared, for_each_task},
+    tile::{DEPTH, STRIDE, Tile, multiply},
+};
+use crate::stack::{Activation, Linear, PANEL, Storage};
+
+/// One or two matrices whose panels are computed side by side.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub first: &'a Linear,
+    pub second: Option<&'a Linear>,
+}
+
+/// Where a finished tile belongs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    /// Index of the job.
+    pub job: usize,
+    /// First row of the tile.
+    pub row: usize,
+    /// First output of the panel.
+    pub column: usize,
+    /// Outputs of the panel; the tile is 32 wide all the same.
+    pub width: usize,
+}
+
+/// How rows and panels are shared out.
+struct Plan {
+    rows: usize,
+    blocks: usize,
+    groups: usize,
+    units: usize,
+    lanes: usize,
+}
+
+impl Plan {
+    fn new(rows: usize, inputs: usize, units: usize) -> Self {
+        // A block of rows stays in the second-level cache while panels stream past it.
+        const BLOCK_BYTES: usize = 768 << 10;
+        const BLOCK_ROWS: std::ops::RangeInclusive<usize> = 56..=224;
+        let threads = rayon::current_num_threads();
+        let most =
+            (BLOCK_BYTES / (4 * inputs.max(1))).clamp(*BLOCK_ROWS.start(), *BLOCK_ROWS.end());
+        let mut blocks = rows.div_ceil(most);
+        if blocks > 1 {
+            blocks = blocks.next_multiple_of(threads).min(rows);
+        }
+        let groups = (8 * threads).div_ceil(blocks).min(units).max(1);
+        Self { rows, blocks, groups, units, lanes: threads.min(blocks) }
+    }
+
+    fn tasks(&self) -> usize {
+        self.blocks * self.groups
+    }
+
+    /// Rows and units of a task. Neighbouring tasks take different blocks of rows, so that a thread tends
+    /// to keep the block it has already copied.
+    fn task(&self, task: usize) -> (usize, std::ops::Range<usize>, std::ops::Range<usize>) {
+        let per_turn = self.lanes * self.groups;
+        let first = task / per_turn * self.lanes;
+        let lanes = self.lanes.min(self.blocks - first);
+        let (group, lane) = (task % per_turn / lanes, task % per_turn % lanes);
+        let block = first + lane;
+        let part = |i: usize, parts: usize, of: usize| i * of / parts..(i + 1) * of / parts;
+        (block, part(block, self.blocks, self.rows), part(group, self.groups, self.units))
+    }
+}
+
+/// Multiplies `rows` rows, each written by `load(row, inputs)`, with every job; `sink(spot, tile, second)`
+/// receives finished tiles of raw products (`[rows][32]`), each exactly once.
+pub(crate) fn product(
+    isa: Isa,
+    rows: usize,
+    jobs: &[Job<'_>],
+    load: impl Fn(usize, &mut [f32]) + Sync,
+    sink: impl Fn(Spot, &mut [f32], &[f32]) + Sync,
+) {
+    let Some(inputs) = jobs.first().map(|job| job.first.inputs()) else { return };
+    let panels = |job: &Job<'_>| job.first.outputs().div_ceil(PANEL);
+    let units: usize = jobs.iter().map(panels).sum();
+    if rows == 0 || units == 0 {
+        return;
+    }
+    let plan = Plan::new(rows, inputs, units);
+    for_each_task(
+        plan.tasks(),
+        rows * units * PANEL * inputs,
+        |task, scratch, held: &mut Option<usize>| {
+            let (block, rows, units) = plan.task(task);
+            if *held != Some(block) {
+                copy_rows(inputs, rows.clone(), scratch, &load);
+                *held = Some(block);
+            }
+            let mut ends = jobs.iter().scan(0, |end, job| {
+                *end += panels(job);
+                Some(*end)
+            });
+            let (mut job, mut end) = (0, ends.next().unwrap_or(0));
+            for unit in units {
+                while unit >= end {
+                    job += 1;
+                    end = ends.next().unwrap_or(usize::MAX);
+                }
+                let Job { first, second } = jobs[job];
+                let panel = unit - (end - panels(&jobs[job]));
+                panel_product(isa, first, panel, rows.len(), scratch, 0);
+                if let Some(second) = second {
+                    panel_product(isa, second, panel, rows.len(), scratch, 1);
+                }
+                let column = panel * PANEL;
+                let width = PANEL.min(first.outputs() - column);
+                let [tile, other] = &mut scratch.tiles;
+                let other =
+                    if second.is_some() { &other.as_f32()[..rows.len() * PANEL] } else { &[] };
+                let spot = Spot { job, row: rows.start, column, width };
+                sink(spot, &mut tile.as_f32_mut()[..rows.len() * PANEL], other);
+            }
+        },
+    );
+}
+
+/// Copies rows to `[block of k][row][STRIDE]`.
+fn copy_rows(
+    inputs: usize,
+    rows: std::ops::Range<usize>,
+    scratch: &mut Scratch,
+    load: &(impl Fn(usize, &mut [f32]) + Sync),
+) {
+    let count = rows.len();
+    scratch.rows.reserve_floats(inputs.div_ceil(DEPTH).max(1) * count * STRIDE);
+    scratch.row.reserve_floats(inputs);
+    for tile in &mut scratch.tiles {
+        tile.reserve_floats(count * PANEL);
+    }
+    let (row, to) = (&mut scratch.row.as_f32_mut()[..inputs], scratch.rows.as_f32_mut());
+    for (r, index) in rows.enumerate() {
+        load(index, row);
+        for (block, part) in row.chunks(DEPTH).enumerate() {
+            to[(block * count + r) * STRIDE..][..part.len()].copy_from_slice(part);
+        }
+    }
+}
+
+/// One panel of a matrix times the copied rows, into `scratch.tiles[which]`.
+fn panel_product(
+    isa: Isa,
+    linear: &Linear,
+    panel: usize,
+    rows: usize,
+    scratch: &mut Scratch,
+    which: usize,
+) {
+    let inputs = linear.inputs();
+    let tiles = rows.div_ceil(isa.tile_rows());
+    let Scratch { rows: a, tiles: results, wide, .. } = scratch;
+    let (a, c) = (a.as_f32(), results[which].as_f32_mut());
+    if inputs == 0 {
+        c[..rows * PANEL].fill(0.0);
+    }
+    for block in 0..inputs.div_ceil(DEPTH) {
+        let depth = DEPTH.min(inputs - block * DEPTH);
+        let at = (panel * inputs + block * DEPTH) * PANEL;
+        let b = weights(isa, linear, at, depth, panel, wide);
+        // The panel that comes next lies right behind this one; only f32 weights are read in place.
+        let coming = b.as_ptr().wrapping_add(depth * PANEL);
+        let ahead = depth * PANEL;
+        let per_tile = if isa == Isa::Avx2 { 8 * depth } else { 4 * depth };
+        for tile in 0..tiles {
+            let (first, last) = (tile * rows / tiles, (tile + 1) * rows / tiles);
+            let shape = Tile { rows: last - first, depth, c_stride: PANEL, add: block > 0 };
+            let next = if linear.storage() == Storage::F32 && tile * per_tile < ahead {
+                coming.wrapping_add(tile * per_tile)
+            } else {
+                b.as_ptr()
+            };
+            let rows_of_tile = &a[(block * rows + first) * STRIDE..];
+            multiply(isa, shape, rows_of_tile, b, &mut c[first * PANEL..], next);
+        }
+    }
+}
+
+/// A block of a panel as f32: in place, or widened into `wide`.
+fn weights<'a>(
+    isa: Isa,
+    linear: &'a Linear,
+    at: usize,
+    depth: usize,
+    panel: usize,
+    wide: &'a mut super::Aligned,
+) -> &'a [f32] {
+    let len = depth * PANEL;
+    if linear.storage() == Storage::F32 {
+        return &linear.panels().as_f32()[at..][..len];
+    }
+    wide.reserve_floats(DEPTH * PANEL);
+    let to = &mut wide.as_f32_mut()[..len];
+    match linear.storage() {
+        Storage::F32 | Storage::Bf16 => widen_bf16(isa, &linear.panels().as_u16()[at..][..len], to),
+        Storage::F16 => widen_f16(isa, &linear.panels().as_u16()[at..][..len], to),
+        Storage::Int8 => {
+            let scales = &linear.scales()[panel * PANEL..][..PANEL];
+            widen_int8(isa, &linear.panels().as_i8()[at..][..len], scales, to);
+        }
+    }
+    to
+}
+
+#[inline(always)]
+fn bf16_to_f32<F: MulAdd>(from: &[u16], to: &mut [f32]) {
+    to.iter_mut().zip(from).for_each(|(to, &x)| *to = f32::from_bits(u32::from(x) << 16));
+}
+
+#[inline(always)]
+fn f16_to_f32<F: MulAdd>(from: &[u16], to: &mut [f32]) {
+    for (to, &x) in to.iter_mut().zip(from) {
+        let (sign, rest) = (u32::from(x & 0x8000) << 16, u32::from(x & 0x7fff));
+        // Shifting the exponent by a product is exact for normal and subnormal halves alike.
+        let scaled = (f32::from_bits(rest << 13) * f32::from_bits(0x7780_0000)).to_bits();
+        let special = if rest >= 0x7c00 { 0x7f80_0000 } else { 0 };
+        *to = f32::from_bits(sign | scaled | special);
+    }
+}
+
+#[inline(always)]
+fn int8_to_f32<F: MulAdd>(from: &[i8], scales: &[f32], to: &mut [f32]) {
+    for (to, from) in to.chunks_exact_mut(PANEL).zip(from.chunks_exact(PANEL)) {
+        for ((to, &x), &scale) in to.iter_mut().zip(from).zip(scales) {
+            *to = f32::from(x) * scale;
+        }
+    }
+}
+
+per_isa! { fn widen_bf16(from: &[u16], to: &mut [f32]) = bf16_to_f32; }
+per_isa! { fn widen_f16(from: &[u16], to: &mut [f32]) = f16_to_f32; }
+per_isa! { fn widen_int8(from: &[i8], scales: &[f32], to: &mut [f32]) = int8_to_f32; }
+
+fn add_bias(linear: &Linear, column: usize, width: usize, values: &mut [f32]) {
+    if let Some(bias) = linear.bias() {
+        values.iter_mut().zip(&bias[column..][..width]).for_each(|(x, b)| *x += b);
+    }
+}
+
+/// `to = W x + b` for several matrices on the same rows; `to[j]` is row-major with `W[j].outputs()` columns.
+pub fn project(
+    isa: Isa,
+    rows: usize,
+    load: impl Fn(usize, &mut [f32]) + Sync,
+    jobs: &mut [(&Linear, &mut [f32])],
+) {
+    let list: Vec<Job<'_>> =
+        jobs.iter().map(|(linear, _)| Job { first: linear, second: None }).collect();
+    let outputs: Vec<Shared<'_>> =
+        jobs.iter_mut().map(|(linear, to)| Shared::new(to, linear.outputs())).collect();
+    product(isa, rows, &list, load, |spot, tile, _| {
+        let linear = list[spot.job].first;
+        for (r, values) in tile.chunks_exact_mut(PANEL).enumerate() {
+            let values = &mut values[..spot.width];
+            add_bias(linear, spot.column, spot.width, values);
+            // SAFETY: every tile is delivered once, and tiles do not overlap.
+            let to = unsafe { outputs[spot.job].spot(spot.row + r, spot.column, spot.width) };
+            to.copy_from_slice(values);
+        }
+    });
+}
+
+/// `to = activation(W x + b)`, or with a gate `activation(G x + g) · (W x + b)`.
+pub fn project_activated(
+    isa: Isa,
+    rows: usize,
+    load: impl Fn(usize, &mut [f32]) + Sync,
+    gate: Option<&Linear>,
+    up: &Linear,
+    activation: Activation,
+    to: &mut [f32],
+) {
+    let job = match gate {
+        Some(gate) => Job { first: gate, second: Some(up) },
+        None => Job { first: up, second: None },
+    };
+    let output = Shared::new(to, up.outputs());
+    product(isa, rows, &[job], load, |spot, tile, second| {
+        for values in tile.chunks_exact_mut(PANEL) {
+            add_bias(job.first, spot.column, spot.width, values);
+        }
+        activate(isa, activation, tile);
+        for (r, values) in tile.chunks_exact(PANEL).enumerate() {
+            // SAFETY: every tile is delivered once, and tiles do not overlap.
+            let to = unsafe { output.spot(spot.row + r, spot.column, spot.width) };
+            to.copy_from_slice(&values[..spot.width]);
+            if !second.is_empty() {
+                let other = &second[r * PANEL..][..spot.width];
+                match up.bias().map(|bias| &bias[spot.column..][..spot.width]) {
+                    Some(bias) => {
+                        to.iter_mut().zip(other).zip(bias).for_each(|((to, x), b)| *to *= x + b);
+                    }
+                    None => to.iter_mut().zip(other).for_each(|(to, x)| *to *= x),
+                }
+            }
+        }
+    });
+}
+
+/// `to += gate · (W x + b)`; `gate(row)` is the factor per output of a time-conditioned network.
+pub fn project_added<'g>(
+    isa: Isa,
+    rows: usize,
+    load: impl Fn(usize, &mut [f32]) + Sync,
+    linear: &Linear,
+    gate: impl Fn(usize) -> Option<&'g [f32]> + Sync,
+    to: &mut [f32],
+) {
+    let output = Shared::new(to, linear.outputs());
+    product(isa, rows, &[Job { first: linear, second: None }], load, |spot, tile, _| {
+        for (r, values) in tile.chunks_exact_mut(PANEL).enumerate() {
+            let values = &mut values[..spot.width];
+            add_bias(linear, spot.column, spot.width, values);
+            // SAFETY: every tile is delivered once, and tiles do not overlap.
+            let to = unsafe { output.spot(spot.row + r, spot.column, spot.width) };
+            match gate(spot.row + r) {
+                None => to.iter_mut().zip(values).for_each(|(to, x)| *to += *x),
+                Some(gate) => {
+                    let gate = &gate[spot.column..][..spot.width];
+                    to.iter_mut().zip(values).zip(gate).for_each(|((to, x), g)| *to += *x * g);
+                }
+            }
+        }
+    });
+}
+
+/// The outputs `W x + b` of one panel for one row, by the same arithmetic as [`product`].
+pub(crate) fn panel_of_row(
+    isa: Isa,
+    linear: &Linear,
+    panel: usize,
+    row: &[f32],
+    scratch: &mut Scratch,
+) -> [f32; PANEL] {
+    copy_rows(linear.inputs(), 0..1, scratch, &|_, to: &mut [f32]| to.copy_from_slice(row));
+    panel_product(isa, linear, panel, 1, scratch, 0);
+    let mut values = [0.0; PANEL];
+    values.copy_from_slice(&scratch.tiles[0].as_f32()[..PANEL]);
+    let column = panel * PANEL;
+    add_bias(linear, column, PANEL.min(linear.outputs() - column), &mut values);
+    values
+}
+
+#[cfg(test)]
+pub(super) fn widen_for_test(isa: Isa, storage: Storage, from: &[u16], to: &mut [f32]) {
+    if storage == Storage::F16 { widen_f16(isa, from, to) } else { widen_bf16(isa, from, to) }
+}
