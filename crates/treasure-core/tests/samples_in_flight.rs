@@ -7,7 +7,7 @@ use std::sync::{
 
 use treasure_core::{
     Bans, Denoiser, Error, Key, Limits, MaskedSeq, Method, NoiseSchedule, Outcome, Problem, Result,
-    Reward, Silent, View,
+    Reward, Sampler, Silent, View,
     methods::{BestOfN, FkSteering, Treasure},
     together,
 };
@@ -19,7 +19,7 @@ const LEN: usize = 5;
 fn methods() -> Vec<Box<dyn Method>> {
     vec![
         Box::new(Treasure::new(3, 2)),
-        Box::new(BestOfN { particles: 3, ..BestOfN::default() }),
+        Box::new(BestOfN { particles: 3, sampler: Sampler::FirstHitting }),
         Box::new(FkSteering { particles: 3, ..FkSteering::default() }),
     ]
 }
@@ -100,7 +100,7 @@ fn a_failing_or_panicking_request_fails_its_own_sample_only() {
     let table = JointTable::random(VOCAB, LEN, Key::new(1));
     let inner = TableReward::random(VOCAB, LEN, Key::new(2));
     let seeds: Vec<u64> = (0..24).collect();
-    let method = BestOfN { particles: 1, ..BestOfN::default() };
+    let method = BestOfN { particles: 1, sampler: Sampler::FirstHitting };
     for panics in [false, true] {
         let reward = Picky { inner: &inner, largest: AtomicUsize::new(0), panics };
         let alone: Vec<_> = seeds
