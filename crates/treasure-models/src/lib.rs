@@ -1,5 +1,34 @@
 //! Checkpoints: loaders, tokenizers and exact, fast CPU forward passes.
+//!
+//! [`MaskedLm`] (denoisers), [`Scorer`] (autoregressive likelihoods) and [`Classifier`] (label
+//! probabilities) load by name through a [`Resolver`]. Each architecture fills a [`stack::Stack`], which
+//! [`exec::Runner`] runs; [`reference`] runs the same stack through candle.
 
+mod arch;
+mod classifier;
+pub mod config;
+mod describe;
+mod error;
 pub mod exec;
+pub mod gguf;
 pub mod kernels;
+mod load;
+mod masked_lm;
+mod options;
+pub mod reference;
+mod scorer;
+mod source;
 pub mod stack;
+mod tensors;
+mod tokenizer;
+pub mod weights;
+
+pub use arch::{Family, Role};
+pub use classifier::Classifier;
+pub use describe::{Description, inspect};
+pub use error::{Error, Result};
+pub use masked_lm::MaskedLm;
+pub use options::{Dtype, LoadOptions};
+pub use scorer::{Scorer, mean_nll};
+pub use source::{Blob, EmbeddedFiles, HubRepo, Resolver, Source};
+pub use tokenizer::{Specials, Tokenizer};

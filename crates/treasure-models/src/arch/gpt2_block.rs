@@ -1,0 +1,114 @@
+//! GPT-2's network under a name prefix, with a causal or a full view: pre-norm, learned positions, `Conv1D`.
+//! Source: transformers `GPT2LMHeadModel`.
+
+use super::{LanguageModel, Shift, table_and_decoder};
+use crate::{
+    Error, Result,
+    config::Config,
+    stack::{
+        Activation, Attention, Block, Embed, FeedForward, Head, Linear, NormKind, PositionRule,
+        Stack, Visibility,
+    },
+    tensors::Tensors,
+};
+
+/// Names that differ between GPT-2 and DiffuGPT.
+pub(super) struct Names<'a> {
+    /// The token table.
+    pub(super) tokens: &'a str,
+    /// What stands before `wpe`, `h.0` and `ln_f`: empty, or ends in a dot.
+    pub(super) root: &'a str,
+    /// The decoder, where it is stored.
+    pub(super) decoder: &'a str,
+}
+
+pub(super) fn network(
+    config: &Config,
+    t: &mut Tensors<'_>,
+    names: &Names<'_>,
+    visibility: Visibility,
+) -> Result<LanguageModel> {
+    config.only("scale_attn_weights", &true.into())?;
+    config.only("scale_attn_by_inverse_layer_idx", &false.into())?;
+    config.only("add_cross_attention", &false.into())?;
+    let width = config.size("n_embd")?;
+    let heads = config.size("n_head")?;
+    let head_dim = config.head_dim(width, heads)?;
+    let hidden = config.size_if("n_inner")?.unwrap_or(4 * width);
+    let eps = config.epsilon("layer_norm_epsilon", 1e-5)?;
+    let activation = config.activation("activation_function", Activation::GeluTanh)?;
+    let vocabulary = config.size("vocab_size")?;
+    let positions = match config.size_if("n_positions")? {
+        Some(positions) => positions,
+        None => config.size_if("n_ctx")?.unwrap_or(1024),
+    };
+    let root = names.root;
+    let (tokens, decoder) = table_and_decoder(
+        t,
+        names.tokens,
+        names.decoder,
+        [vocabulary, width],
+        config.flag("tie_word_embeddings", true)?,
+    )?;
+    let table = t.table(&format!("{root}wpe.weight"), positions, width)?;
+    let mut blocks = Vec::new();
+    for i in 0..config.layers("n_layer")? {
+        let name = format!("{root}h.{i}");
+        let qkv = t.conv1d(&format!("{name}.attn.c_attn"), 3 * width, width, 3)?;
+        let [q, k, v] = three(qkv, &name)?;
+        blocks.push(Block {
+            attn_norm: Some(t.norm(NormKind::Layer, &format!("{name}.ln_1"), width, true, eps)?),
+            attention: Attention {
+                heads,
+                kv_heads: heads,
+                head_dim,
+                q,
+                k,
+                v,
+                o: one(t.conv1d(&format!("{name}.attn.c_proj"), width, width, 1)?, &name)?,
+                rotary: None,
+                visibility,
+            },
+            ff_norm: Some(t.norm(NormKind::Layer, &format!("{name}.ln_2"), width, true, eps)?),
+            feed_forward: FeedForward {
+                gate: None,
+                up: one(t.conv1d(&format!("{name}.mlp.c_fc"), hidden, width, 1)?, &name)?,
+                activation,
+                down: one(t.conv1d(&format!("{name}.mlp.c_proj"), width, hidden, 1)?, &name)?,
+            },
+            post_norm: false,
+            modulation: None,
+        });
+    }
+    let final_norm = t.norm(NormKind::Layer, &format!("{root}ln_f"), width, true, eps)?;
+    Ok(LanguageModel {
+        stack: Stack {
+            embed: Embed {
+                tokens,
+                positions: Some((table, PositionRule::From(0))),
+                constant: None,
+                norm: None,
+            },
+            blocks,
+            final_norm: Some(final_norm),
+            conditioning: None,
+            final_modulation: None,
+        },
+        head: Head { transform: None, decoder },
+        max_len: positions,
+        vocabulary,
+        mask_id: config.token("mask_token_id")?,
+        bos_id: config.token("bos_token_id")?,
+        eos_id: config.token("eos_token_id")?,
+        shift: Shift::None,
+        timed: false,
+    })
+}
+
+fn three(parts: Vec<Linear>, name: &str) -> Result<[Linear; 3]> {
+    parts.try_into().map_err(|_| Error::new(format!("{name}: expected three projections")))
+}
+
+fn one(mut parts: Vec<Linear>, name: &str) -> Result<Linear> {
+    parts.pop().ok_or_else(|| Error::new(format!("{name}: expected a projection")))
+}

@@ -1,0 +1,137 @@
+//! From a name to a network: the steps every kind of model shares.
+
+use crate::{
+    Error, Family, LoadOptions, Resolver, Result, Role, Source, Tokenizer,
+    arch::{self, Checkpoint, ClassifierNet, LanguageModel},
+    config::Config,
+    describe::{Description, licence},
+    gguf::Header,
+    stack::Storage,
+    weights::Weights,
+};
+
+/// The files of a checkpoint, opened and recognised.
+pub(crate) struct Opened {
+    pub(crate) source: Source,
+    pub(crate) kind: Kind,
+    pub(crate) weights: Weights,
+    pub(crate) family: Family,
+    pub(crate) storage: Storage,
+}
+
+pub(crate) enum Kind {
+    HuggingFace(Config),
+    Gguf(Header),
+}
+
+/// Resolves, opens and recognises a checkpoint; reads headers only.
+pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Opened> {
+    let source = resolver.resolve(spec, options.revision.as_deref())?;
+    let place = source.name();
+    if let Some(blob) = source.gguf()? {
+        let header = Header::read(&blob)?;
+        let weights = Weights::from_gguf(blob, &header);
+        let family = options.as_kind.unwrap_or(Family::Llama);
+        if family != Family::Llama {
+            return Err(Error::expected(format!("{place}: --as"), "llama for a GGUF file", family));
+        }
+        let storage = options.dtype.storage(&weights);
+        return Ok(Opened { source, kind: Kind::Gguf(header), weights, family, storage });
+    }
+    let config = Config::read(&source.require("config.json")?)?;
+    // A model type that is not known is said before asking for weights.
+    if options.as_kind.is_none() {
+        config.model_type()?;
+    }
+    let weights = Weights::open(&source)?;
+    let family = arch::detect(&config, &weights, options.as_kind, &place)?;
+    let storage = options.dtype.storage(&weights);
+    Ok(Opened { source, kind: Kind::HuggingFace(config), weights, family, storage })
+}
+
+impl Opened {
+    fn checkpoint(&self) -> Checkpoint<'_> {
+        Checkpoint { place: self.source.name(), weights: &self.weights, storage: self.storage }
+    }
+
+    /// Fails if the model is not of the wanted kind, and says which command or option is.
+    pub(crate) fn expect(&self, role: Role) -> Result<()> {
+        if self.family.role() == role {
+            return Ok(());
+        }
+        let hint = match (self.family, role) {
+            (Family::Llama, Role::Denoiser) => {
+                "a DiffuLLaMA checkpoint needs --as diffullama --mask-id 811"
+            }
+            (_, Role::Denoiser) => "use it in a reward, or pass a masked diffusion model",
+            (_, Role::Scorer) => "use a GPT-2 or Llama-family model, or nelbo: for a denoiser",
+            (_, Role::Classifier) => "use a checkpoint with a classification head",
+        };
+        Err(Error::expected(
+            self.source.name(),
+            role,
+            format!("{} ({})", self.family.role(), self.family),
+        )
+        .with_hint(hint))
+    }
+
+    /// Loads the network with its vocabulary head.
+    pub(crate) fn language_model(&self) -> Result<(LanguageModel, u64)> {
+        match &self.kind {
+            Kind::HuggingFace(config) => {
+                arch::language_model(self.family, config, &self.checkpoint())
+            }
+            Kind::Gguf(header) => arch::gguf_model(header, &self.checkpoint()),
+        }
+    }
+
+    /// Loads the network with its classifier.
+    pub(crate) fn classifier(&self) -> Result<(ClassifierNet, u64)> {
+        match &self.kind {
+            Kind::HuggingFace(config) => arch::classifier(self.family, config, &self.checkpoint()),
+            Kind::Gguf(_) => Err(Error::new(format!(
+                "{}: a GGUF file cannot be a sequence classifier here",
+                self.source.name()
+            ))),
+        }
+    }
+
+    /// The tokenizer the user names, or the model's own, or none.
+    pub(crate) fn tokenizer(
+        &self,
+        resolver: &Resolver,
+        options: &LoadOptions,
+    ) -> Result<Option<Tokenizer>> {
+        let Some(spec) = &options.tokenizer else { return Tokenizer::load(&self.source) };
+        let source = resolver.resolve(spec, None)?;
+        match Tokenizer::load(&source)? {
+            Some(tokenizer) => Ok(Some(tokenizer)),
+            None => Err(source.missing("tokenizer.json")),
+        }
+    }
+
+    /// What is known so far, for `describe` and `inspect`.
+    pub(crate) fn description(&self) -> Result<Description> {
+        let listed = self.weights.tensors().values();
+        let parameters = listed.map(|info| info.shape.iter().product::<usize>() as u64).sum();
+        Ok(Description {
+            name: self.source.name(),
+            architecture: self.family,
+            parameters,
+            vocabulary: None,
+            tokenizer_entries: None,
+            mask_id: None,
+            bos_id: None,
+            eos_id: None,
+            labels: Vec::new(),
+            max_length: None,
+            layers: None,
+            width: None,
+            time_conditioned: None,
+            dtype: self.storage,
+            stored: self.weights.main_type().map(|stored| stored.to_string()),
+            memory_bytes: parameters * self.storage.bytes() as u64,
+            licence: licence(&self.source)?,
+        })
+    }
+}

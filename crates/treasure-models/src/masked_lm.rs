@@ -1,0 +1,461 @@
+//! Masked language models as denoisers: `x_θ(z, t)` from a checkpoint.
+//!
+//! Guarantees: the head runs only on rows that are asked about; the mask token and padding rows of the
+//! embedding have no mass; answers are bitwise independent of the batch.
+
+use std::sync::OnceLock;
+
+use treasure_core::{
+    Answer, At, Candidate, Denoiser, Draw, Encoding, MaskedSeq, Question, State, TokenId,
+};
+
+use crate::{
+    Error, Family, LoadOptions, Resolver, Result, Role, Source, Tokenizer,
+    arch::Shift,
+    describe::Description,
+    exec::{self, Keep, Runner, Sequence},
+    load::{self, Opened},
+    stack::{Head, Stack},
+};
+
+/// Smallest survival probability of the log-linear schedule, hard-wired in mdlm.
+const LOG_LINEAR_EPS: f64 = 1e-3;
+
+/// A masked diffusion model or masked language model.
+#[derive(Debug)]
+pub struct MaskedLm {
+    runner: Runner,
+    stack: Stack,
+    head: Head,
+    shift: Shift,
+    timed: bool,
+    max_len: usize,
+    mask_id: TokenId,
+    never: Vec<TokenId>,
+    tokenizer: Option<Tokenizer>,
+    borrowed: Option<Source>,
+    lazy: OnceLock<std::result::Result<Tokenizer, String>>,
+    description: Description,
+}
+
+/// The hidden states a head needs, one row per masked position.
+struct Rows {
+    positions: Vec<usize>,
+    values: Vec<f32>,
+}
+
+impl MaskedLm {
+    /// Loads a denoiser by name.
+    pub fn load(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Self> {
+        let opened = load::open(resolver, spec, options)?;
+        opened.expect(Role::Denoiser)?;
+        Self::from_opened(&opened, resolver, options)
+    }
+
+    pub(crate) fn from_opened(
+        opened: &Opened,
+        resolver: &Resolver,
+        options: &LoadOptions,
+    ) -> Result<Self> {
+        let mut description = opened.description()?;
+        let tokenizer = opened.tokenizer(resolver, options)?;
+        let (net, parameters) = opened.language_model()?;
+        net.stack.check().map_err(|source| Error::new(opened.source.name()).with_source(source))?;
+        let rows = net.head.vocabulary();
+        if let Some(tokenizer) = &tokenizer {
+            tokenizer.check_against(rows)?;
+        }
+        let specials = tokenizer.as_ref().map(Tokenizer::specials);
+        let mask_id = options
+            .mask_id
+            .or(net.mask_id)
+            .or_else(|| specials?.mask)
+            .ok_or_else(|| no_mask(&opened.source, opened.family))?;
+        if mask_id as usize >= rows {
+            return Err(Error::expected("mask id", format!("below {rows}"), mask_id));
+        }
+        let mut never: Vec<TokenId> = (net.vocabulary as u32..rows as u32).collect();
+        if let Some(tokenizer) = &tokenizer {
+            never.extend((0..net.vocabulary as u32).filter(|&id| !tokenizer.knows(id)));
+        }
+        never.push(mask_id);
+        never.sort_unstable();
+        never.dedup();
+        // mdlm ships no tokenizer and was trained on GPT-2's.
+        let borrowed = match (&tokenizer, opened.family) {
+            (None, Family::Mdlm) => resolver.resolve("gpt2", None).ok(),
+            _ => None,
+        };
+        let memory = net.stack.bytes() + net.head.bytes();
+        description.parameters = parameters;
+        description.vocabulary = Some(rows);
+        description.tokenizer_entries = tokenizer.as_ref().map(Tokenizer::size);
+        description.mask_id = Some(mask_id);
+        description.bos_id = specials.and_then(|s| s.bos).or(net.bos_id);
+        description.eos_id = specials.and_then(|s| s.eos).or(net.eos_id);
+        description.max_length = Some(net.max_len);
+        description.layers = Some(net.stack.blocks.len());
+        description.width = Some(net.stack.width());
+        description.time_conditioned = Some(net.timed);
+        description.memory_bytes = memory as u64;
+        Ok(Self {
+            runner: Runner::new(),
+            stack: net.stack,
+            head: net.head,
+            shift: net.shift,
+            timed: net.timed,
+            max_len: net.max_len,
+            mask_id,
+            never,
+            tokenizer,
+            borrowed,
+            lazy: OnceLock::new(),
+            description,
+        })
+    }
+
+    /// The tokenizer: the model's own, the one the caller named, or for mdlm GPT-2's from the hub.
+    pub fn tokenizer(&self) -> Result<&Tokenizer> {
+        if let Some(tokenizer) = &self.tokenizer {
+            return Ok(tokenizer);
+        }
+        let Some(source) = &self.borrowed else {
+            return Err(Error::new(format!("{}: ships no tokenizer", self.description.name))
+                .with_hint("pass --tokenizer DIR-or-ID, or token ids with --ids"));
+        };
+        let loaded = self.lazy.get_or_init(|| {
+            let tokenizer = Tokenizer::load(source)
+                .and_then(|found| found.ok_or_else(|| source.missing("tokenizer.json")))
+                .map_err(|error| error.to_string())?;
+            tokenizer.check_against(self.head.vocabulary()).map_err(|error| error.to_string())?;
+            Ok(tokenizer)
+        });
+        loaded.as_ref().map_err(|why| {
+            Error::new(format!(
+                "{}: ships no tokenizer, and gpt2's could not be had: {why}",
+                self.description.name
+            ))
+            .with_hint("pass --tokenizer with a directory that holds GPT-2's tokenizer.json")
+        })
+    }
+
+    /// The tokenizer if it is loaded already; never reads a file or the network.
+    pub fn tokenizer_at_hand(&self) -> Option<&Tokenizer> {
+        self.tokenizer.as_ref().or_else(|| self.lazy.get()?.as_ref().ok())
+    }
+
+    /// The mask token.
+    pub fn mask_id(&self) -> TokenId {
+        self.mask_id
+    }
+
+    /// The token in front of a text, if the tokenizer or the config names one.
+    pub fn bos_id(&self) -> Option<TokenId> {
+        self.description.bos_id.or_else(|| self.tokenizer_at_hand()?.specials().bos)
+    }
+
+    /// The token that ends a text, if the tokenizer or the config names one.
+    pub fn eos_id(&self) -> Option<TokenId> {
+        self.description.eos_id.or_else(|| self.tokenizer_at_hand()?.specials().eos)
+    }
+
+    /// Whether position 0 has no prediction and must be given (DiffuGPT, DiffuLLaMA).
+    pub fn needs_first_token(&self) -> bool {
+        self.shift == Shift::FirstGiven
+    }
+
+    /// The family.
+    pub fn family(&self) -> Family {
+        self.description.architecture
+    }
+
+    /// What this model is.
+    pub fn describe(&self) -> Description {
+        self.description.clone()
+    }
+
+    /// The network, for benchmarks and the reference path.
+    pub fn network(&self) -> (&Stack, &Head) {
+        (&self.stack, &self.head)
+    }
+
+    /// The noise level of a diffusion time under mdlm's log-linear schedule: `σ(t) = −ln(1 − (1 − ε) t)`.
+    pub fn sigma_at(t: f64) -> f64 {
+        -(-(1.0 - LOG_LINEAR_EPS) * t).ln_1p()
+    }
+
+    /// Runs the network at a given noise level instead of a time.
+    pub fn encode_at_sigma(&self, batch: &[&MaskedSeq], sigma: f64) -> Result<Vec<Encoding>> {
+        if !sigma.is_finite() || sigma < 0.0 {
+            return Err(Error::expected("sigma", "a finite number, not negative", sigma));
+        }
+        let batch: Vec<(&MaskedSeq, f32)> = batch.iter().map(|seq| (*seq, sigma as f32)).collect();
+        self.run(&batch)
+    }
+
+    /// Raw logits `[rows, vocabulary]` at the given rows of a sequence of ids, unshifted and
+    /// unconstrained: for checks against a reference.
+    pub fn raw_logits(&self, ids: &[TokenId], rows: &[usize], sigma: f32) -> Result<Vec<f32>> {
+        let sequence = Sequence { tokens: ids, keep: Keep::Positions(rows), sigma };
+        let hidden = self.runner.hidden(&self.stack, &[sequence]).map_err(failed)?;
+        self.runner.logits(&self.head, hidden.values()).map_err(failed)
+    }
+
+    fn run(&self, batch: &[(&MaskedSeq, f32)]) -> Result<Vec<Encoding>> {
+        let mut tokens: Vec<Vec<TokenId>> = Vec::with_capacity(batch.len());
+        let mut keep: Vec<Vec<usize>> = Vec::with_capacity(batch.len());
+        for (seq, _) in batch {
+            if seq.len() > self.max_len {
+                return Err(Error::expected(
+                    "sequence",
+                    format!("at most {} tokens", self.max_len),
+                    seq.len(),
+                ));
+            }
+            if self.needs_first_token() && seq.n_masked() > 0 && seq.get(0).is_none() {
+                return Err(Error::expected("position 0", "a given token", "a mask").with_hint(
+                    "this model predicts each token from the one before: begin with its BOS token",
+                ));
+            }
+            tokens.push(seq.slots().map(|slot| slot.unwrap_or(self.mask_id)).collect());
+            keep.push(seq.masked().map(|position| self.row_of(position)).collect());
+        }
+        let sequences: Vec<Sequence<'_>> = batch
+            .iter()
+            .zip(&tokens)
+            .zip(&keep)
+            .map(|(((_, sigma), tokens), keep)| Sequence {
+                tokens,
+                keep: Keep::Positions(keep),
+                sigma: *sigma,
+            })
+            .collect();
+        let hidden = self.runner.hidden(&self.stack, &sequences).map_err(failed)?;
+        Ok(batch
+            .iter()
+            .enumerate()
+            .map(|(i, (seq, _))| {
+                let rows =
+                    Rows { positions: seq.masked().collect(), values: hidden.of(i).to_vec() };
+                let bytes = 4 * rows.values.len() + 8 * rows.positions.len();
+                Encoding::new(rows, bytes)
+            })
+            .collect())
+    }
+
+    /// Which hidden state predicts a position.
+    fn row_of(&self, position: usize) -> usize {
+        match self.shift {
+            Shift::None => position,
+            Shift::KeepFirst | Shift::FirstGiven => position.saturating_sub(1),
+        }
+    }
+
+    fn answer_all(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
+        let width = self.stack.width();
+        let mut hidden = Vec::new();
+        let mut plans = Vec::with_capacity(batch.len());
+        for question in batch {
+            let plan = Plan::new(question, &self.never)?;
+            let rows = plan.rows;
+            for ask in &plan.asks {
+                hidden.extend_from_slice(&rows.values[ask.index * width..][..width]);
+            }
+            plans.push(plan);
+        }
+        let questions: Vec<exec::Question<'_>> = plans
+            .iter()
+            .flat_map(|plan| &plan.asks)
+            .enumerate()
+            .map(|(row, ask)| exec::Question {
+                row,
+                banned: &ask.banned,
+                best: ask.best,
+                top: ask.top,
+                normaliser: ask.normaliser,
+                draws: &ask.draws,
+                tokens: &ask.tokens,
+            })
+            .collect();
+        let answers = self.runner.ask(&self.head, &hidden, &questions).map_err(failed)?;
+        let mut answers = answers.into_iter();
+        plans
+            .iter()
+            .zip(batch)
+            .map(|(plan, question)| plan.assemble(question, &mut answers))
+            .collect()
+    }
+}
+
+/// What is asked about one masked position.
+#[derive(Default)]
+struct Ask {
+    index: usize,
+    banned: Vec<TokenId>,
+    best: bool,
+    top: usize,
+    normaliser: bool,
+    draws: Vec<f64>,
+    tokens: Vec<TokenId>,
+}
+
+/// A question, sorted by position.
+struct Plan<'a> {
+    rows: &'a Rows,
+    asks: Vec<Ask>,
+    slots: std::collections::BTreeMap<usize, usize>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(question: &Question<'a>, never: &[TokenId]) -> Result<Self> {
+        let rows: &Rows = question
+            .encoding
+            .downcast()
+            .ok_or_else(|| Error::expected("encoding", "one made by this model", "another"))?;
+        if !question.seq.masked().eq(rows.positions.iter().copied()) {
+            return Err(Error::expected("question", "the sequence that was encoded", "another"));
+        }
+        let mut plan = Plan { rows, asks: Vec::new(), slots: Default::default() };
+        let want = &question.want;
+        if want.argmax {
+            for position in question.seq.masked() {
+                let ask = plan.at(position, question, never)?;
+                ask.best = true;
+                ask.normaliser |= want.confidence;
+            }
+        }
+        for At { position, k } in want.top {
+            let ask = plan.at(*position, question, never)?;
+            ask.top = ask.top.max(*k);
+            ask.normaliser = true;
+        }
+        for Draw { position, u } in want.draws {
+            plan.at(*position, question, never)?.draws.push(*u);
+        }
+        for (position, token) in want.logprobs {
+            let ask = plan.at(*position, question, never)?;
+            ask.tokens.push(*token);
+            ask.normaliser = true;
+        }
+        Ok(plan)
+    }
+
+    fn at(
+        &mut self,
+        position: usize,
+        question: &Question<'_>,
+        never: &[TokenId],
+    ) -> Result<&mut Ask> {
+        if let Some(&slot) = self.slots.get(&position) {
+            return Ok(&mut self.asks[slot]);
+        }
+        let index = self.rows.positions.binary_search(&position).map_err(|_| {
+            Error::expected("question", "a masked position", format!("position {position}"))
+        })?;
+        let mut banned = question.bans.at(position);
+        banned.extend_from_slice(never);
+        banned.sort_unstable();
+        banned.dedup();
+        self.slots.insert(position, self.asks.len());
+        self.asks.push(Ask { index, banned, ..Ask::default() });
+        let last = self.asks.len() - 1;
+        Ok(&mut self.asks[last])
+    }
+
+    fn assemble(
+        &self,
+        question: &Question<'_>,
+        answers: &mut impl Iterator<Item = exec::Answer>,
+    ) -> Result<Answer> {
+        let given: Vec<exec::Answer> = answers.take(self.asks.len()).collect();
+        let of = |position: usize| &given[self.slots[&position]];
+        let nothing = |position: usize| {
+            Error::expected(format!("position {position}"), "an allowed token", "all banned")
+        };
+        let normaliser = |position: usize| of(position).normaliser.unwrap_or(f64::NAN);
+        let want = &question.want;
+        let mut answer = Answer::default();
+        if want.argmax {
+            for position in question.seq.masked() {
+                let (token, logit) = of(position).best.ok_or_else(|| nothing(position))?;
+                answer.argmax.push(token);
+                if want.confidence {
+                    answer.confidence.push(f64::from(logit) - normaliser(position));
+                }
+            }
+        }
+        for At { position, k } in want.top {
+            let candidates = of(*position).top.iter().take(*k).map(|&(token, logit)| Candidate {
+                token,
+                logprob: f64::from(logit) - normaliser(*position),
+            });
+            answer.top.push(candidates.collect());
+        }
+        let mut drawn = vec![0; self.asks.len()];
+        for Draw { position, .. } in want.draws {
+            let slot = self.slots[position];
+            let token = given[slot].draws.get(drawn[slot]).ok_or_else(|| nothing(*position))?;
+            drawn[slot] += 1;
+            answer.draws.push(*token);
+        }
+        let mut listed = vec![0; self.asks.len()];
+        for (position, _) in want.logprobs {
+            let slot = self.slots[position];
+            let logit = given[slot].logits.get(listed[slot]).copied().unwrap_or(f32::NEG_INFINITY);
+            listed[slot] += 1;
+            answer.logprobs.push(if logit == f32::NEG_INFINITY {
+                f64::NEG_INFINITY
+            } else {
+                f64::from(logit) - normaliser(*position)
+            });
+        }
+        Ok(answer)
+    }
+}
+
+impl Denoiser for MaskedLm {
+    fn vocab_size(&self) -> usize {
+        self.head.vocabulary()
+    }
+
+    fn never(&self) -> &[TokenId] {
+        &self.never
+    }
+
+    fn time_agnostic(&self) -> bool {
+        !self.timed
+    }
+
+    fn max_len(&self) -> usize {
+        self.max_len
+    }
+
+    fn encode(&self, batch: &[State<'_>]) -> treasure_core::Result<Vec<Encoding>> {
+        let mut states = Vec::with_capacity(batch.len());
+        for state in batch {
+            if !(0.0..=1.0).contains(&state.t) {
+                return Err(Error::expected("time", "from 0 to 1", state.t).into());
+            }
+            states.push((state.seq, Self::sigma_at(state.t) as f32));
+        }
+        Ok(self.run(&states)?)
+    }
+
+    fn read(&self, batch: &[Question<'_>]) -> treasure_core::Result<Vec<Answer>> {
+        Ok(self.answer_all(batch)?)
+    }
+}
+
+pub(crate) fn failed(source: exec::ExecError) -> Error {
+    Error::new(source.to_string())
+}
+
+fn no_mask(source: &Source, family: Family) -> Error {
+    let hint = match family {
+        Family::DiffuLlama => "pass --mask-id: DiffuLLaMA's is 811",
+        Family::DiffuGpt => "pass --mask-id: DiffuGPT-s has 10541, DiffuGPT-m 50257",
+        _ => "pass --mask-id with the id that stands for a masked token",
+    };
+    Error::new(format!("{}: no mask token in config.json or the tokenizer", source.name()))
+        .with_hint(hint)
+}

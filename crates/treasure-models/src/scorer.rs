@@ -1,0 +1,142 @@
+//! Autoregressive models as scorers: negative log-likelihoods of texts and ids.
+//!
+//! Guarantee: numbers are those of each sequence alone, although common prefixes are computed once.
+
+use crate::{
+    Error, Family, LoadOptions, Resolver, Result, Role, Tokenizer,
+    describe::Description,
+    exec::{Keep, Runner, Sequence},
+    load::{self, Opened},
+    masked_lm::failed,
+    stack::{Head, Stack},
+};
+
+/// A GPT-2 or Llama-family model.
+#[derive(Debug)]
+pub struct Scorer {
+    runner: Runner,
+    stack: Stack,
+    head: Head,
+    max_len: usize,
+    bos_id: Option<u32>,
+    tokenizer: Option<Tokenizer>,
+    description: Description,
+}
+
+impl Scorer {
+    /// Loads a scorer by name.
+    pub fn load(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Self> {
+        let opened = load::open(resolver, spec, options)?;
+        opened.expect(Role::Scorer)?;
+        Self::from_opened(&opened, resolver, options)
+    }
+
+    pub(crate) fn from_opened(
+        opened: &Opened,
+        resolver: &Resolver,
+        options: &LoadOptions,
+    ) -> Result<Self> {
+        let mut description = opened.description()?;
+        let tokenizer = opened.tokenizer(resolver, options)?;
+        let (net, parameters) = opened.language_model()?;
+        net.stack.check().map_err(|source| Error::new(opened.source.name()).with_source(source))?;
+        let rows = net.head.vocabulary();
+        if let Some(tokenizer) = &tokenizer {
+            tokenizer.check_against(rows)?;
+        }
+        let bos_id = tokenizer.as_ref().and_then(|tokenizer| {
+            let specials = tokenizer.specials();
+            let from_config = || net.bos_id.filter(|&id| tokenizer.knows(id));
+            specials.bos.or_else(|| if specials.stated() { None } else { from_config() })
+        });
+        description.parameters = parameters;
+        description.vocabulary = Some(rows);
+        description.tokenizer_entries = tokenizer.as_ref().map(Tokenizer::size);
+        description.bos_id = bos_id.or(net.bos_id);
+        description.eos_id = tokenizer.as_ref().and_then(|t| t.specials().eos).or(net.eos_id);
+        description.max_length = Some(net.max_len);
+        description.layers = Some(net.stack.blocks.len());
+        description.width = Some(net.stack.width());
+        description.memory_bytes = (net.stack.bytes() + net.head.bytes()) as u64;
+        Ok(Self {
+            runner: Runner::new(),
+            stack: net.stack,
+            head: net.head,
+            max_len: net.max_len,
+            bos_id,
+            tokenizer,
+            description,
+        })
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> Result<&Tokenizer> {
+        self.tokenizer.as_ref().ok_or_else(|| {
+            Error::new(format!("{}: ships no tokenizer", self.description.name))
+                .with_hint("pass --tokenizer DIR-or-ID, or token ids with --ids")
+        })
+    }
+
+    /// The token put in front of a text, if the tokenizer has one.
+    pub fn bos_id(&self) -> Option<u32> {
+        self.bos_id
+    }
+
+    /// The longest sequence, BOS included.
+    pub fn max_len(&self) -> usize {
+        self.max_len
+    }
+
+    /// The family.
+    pub fn family(&self) -> Family {
+        self.description.architecture
+    }
+
+    /// What this model is.
+    pub fn describe(&self) -> Description {
+        self.description.clone()
+    }
+
+    /// The network, for benchmarks and the reference path.
+    pub fn network(&self) -> (&Stack, &Head) {
+        (&self.stack, &self.head)
+    }
+
+    /// The ids a text is scored as: BOS if the tokenizer has one, then the text.
+    pub fn ids(&self, text: &str) -> Result<Vec<u32>> {
+        let mut ids: Vec<u32> = self.bos_id.into_iter().collect();
+        ids.extend(self.tokenizer()?.encode(text, false)?);
+        Ok(ids)
+    }
+
+    /// Nats of every token but the first, given those before it; nothing for sequences of one token or none.
+    pub fn nll(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f64>>> {
+        if let Some(ids) = batch.iter().find(|ids| ids.len() > self.max_len) {
+            return Err(Error::expected(
+                "sequence",
+                format!("at most {} tokens", self.max_len),
+                ids.len(),
+            ));
+        }
+        self.runner.nll(&self.stack, &self.head, batch).map_err(failed)
+    }
+
+    /// Nats per token of texts: with BOS every token counts, without it all but the first.
+    pub fn nll_texts(&self, texts: &[&str]) -> Result<Vec<Vec<f64>>> {
+        let ids = texts.iter().map(|text| self.ids(text)).collect::<Result<Vec<_>>>()?;
+        let views: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
+        self.nll(&views)
+    }
+
+    /// Raw logits `[len, vocabulary]` of a sequence, for checks against a reference.
+    pub fn raw_logits(&self, ids: &[u32]) -> Result<Vec<f32>> {
+        let sequence = Sequence { tokens: ids, keep: Keep::All, sigma: 0.0 };
+        let hidden = self.runner.hidden(&self.stack, &[sequence]).map_err(failed)?;
+        self.runner.logits(&self.head, hidden.values()).map_err(failed)
+    }
+}
+
+/// The mean of per-token nats; `None` if there is none to average.
+pub fn mean_nll(nll: &[f64]) -> Option<f64> {
+    (!nll.is_empty()).then(|| nll.iter().sum::<f64>() / nll.len() as f64)
+}

@@ -1,0 +1,76 @@
+//! Which ids mean beginning, end, mask and padding: from `tokenizer_config.json` and friends, never guessed
+//! from positions.
+
+use serde_json::Value;
+use tokenizers::Tokenizer as Inner;
+
+use crate::{Result, Source, config::Config};
+
+/// Names under which masked language models publish their mask token.
+const MASKS: [&str; 5] = ["[MASK]", "<mask>", "<|mask|>", "<|mdm_mask|>", "[¨M¨]"];
+
+/// The special tokens of a tokenizer, by role.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Specials {
+    names: [Option<String>; 4],
+    stated: bool,
+    /// Put in front of a text.
+    pub bos: Option<u32>,
+    /// Ends a text.
+    pub eos: Option<u32>,
+    /// Stands for a token to be predicted.
+    pub mask: Option<u32>,
+    /// Fills up a batch.
+    pub pad: Option<u32>,
+}
+
+const ROLES: [&str; 4] = ["bos_token", "eos_token", "mask_token", "pad_token"];
+
+impl Specials {
+    /// By id, for containers that store ids.
+    pub(crate) fn from_ids(
+        bos: Option<u32>,
+        eos: Option<u32>,
+        mask: Option<u32>,
+        pad: Option<u32>,
+    ) -> Self {
+        Self { names: Default::default(), stated: true, bos, eos, mask, pad }
+    }
+
+    /// Whether a file said which tokens have a role; if not, a model's config may.
+    pub(crate) fn stated(&self) -> bool {
+        self.stated
+    }
+
+    /// From the files beside a tokenizer; the ids follow in [`Specials::complete`].
+    pub(super) fn read(source: &Source) -> Result<Self> {
+        let mut this = Self::default();
+        for file in ["tokenizer_config.json", "special_tokens_map.json"] {
+            let Some(blob) = source.open(file)? else { continue };
+            let config = Config::read(&blob)?;
+            this.stated = true;
+            for (name, role) in this.names.iter_mut().zip(ROLES) {
+                if name.is_none() {
+                    *name = config.get(role).and_then(content).map(str::to_owned);
+                }
+            }
+        }
+        Ok(this)
+    }
+
+    /// Looks the names up in the vocabulary.
+    pub(super) fn complete(&mut self, inner: &Inner) {
+        let ids = [&mut self.bos, &mut self.eos, &mut self.mask, &mut self.pad];
+        for (id, name) in ids.into_iter().zip(&self.names) {
+            *id = id.or_else(|| inner.token_to_id(name.as_deref()?));
+        }
+        if self.mask.is_none() {
+            self.mask = MASKS.iter().find_map(|name| inner.token_to_id(name));
+        }
+    }
+}
+
+/// A token is written as text or as an object with `content`.
+fn content(value: &Value) -> Option<&str> {
+    value.as_str().or_else(|| value.get("content")?.as_str())
+}
