@@ -1,17 +1,20 @@
 //! Rewards: rules, classifiers, scorers, remote judges, and their composition.
 //!
-//! A user writes a [`Spec`]; a [`Composite`] made of it scores text and
+//! A user writes a [`Spec`]; [`Rewards::build`] makes a [`Composite`] of it, which scores text and
 //! explains itself; a [`Pipeline`] puts it behind a prompt or template, as the `Reward` on token
 //! sequences that a search asks. One's own reward is a [`TextReward`].
 
+mod build;
 mod cache;
 mod cleanup;
 mod compose;
 mod error;
+mod exec;
 mod judge;
 mod labels;
 mod layout;
 pub mod metrics;
+pub mod neural;
 mod pipeline;
 pub mod remote;
 mod reward;
@@ -19,12 +22,20 @@ pub mod rules;
 pub mod spec;
 mod window;
 
+pub use build::{Preset, RewardOptions, Rewards};
 pub use cache::{RUN_CACHE_BYTES, RunCache};
 pub use cleanup::clean_up_spaces;
 pub use compose::{Breakdown, Composite};
 pub use error::{Error, Result};
+pub use exec::Exec;
 pub use judge::{HeldOut, Verdict};
 pub use layout::{Detokenize, Layout, Piece, Rendered};
 pub use pipeline::{Pipeline, TextOptions};
+pub use remote::RemoteOptions;
 pub use reward::{Explained, Range, TextReward, Window};
 pub use spec::{Spec, SpecError};
+
+/// The examples of the guide, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adding-a-reward.md")]
+struct Guide;

@@ -65,6 +65,7 @@ pub(super) struct Fleet {
     client: Client,
     options: RemoteOptions,
     batch: AtomicUsize,
+    choosing: Mutex<()>,
     model: OnceLock<Option<Value>>,
 }
 
@@ -83,6 +84,7 @@ impl Fleet {
             servers: urls.iter().map(server).collect(),
             client: Client::new(options),
             batch: AtomicUsize::new(options.batch.max(1)),
+            choosing: Mutex::new(()),
             options: options.clone(),
             model: OnceLock::new(),
         })
@@ -204,53 +206,51 @@ impl Fleet {
         endpoint: impl Fn(&Address) -> String,
         body: &Value,
     ) -> Result<Answer, Failure> {
+        // Tired servers have had their turn in this round; hopeless ones have had their last.
         let mut tired = vec![false; self.servers.len()];
+        let mut hopeless = vec![false; self.servers.len()];
         let mut timeouts = 0;
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let index = self.least_loaded(&tired);
+            let index = self.take_least_loaded(&tired, &hopeless);
             let server = &self.servers[index];
             let url = endpoint(&server.address);
-            server.in_flight.fetch_add(1, Ordering::Relaxed);
             let reply = self.client.post(&url, body);
             server.in_flight.fetch_sub(1, Ordering::Relaxed);
-            let known = match &reply {
-                Ok(_) => server.answered.swap(true, Ordering::Relaxed),
-                Err(_) => server.answered.load(Ordering::Relaxed),
-            };
             tired[index] = true;
-            let (error, asked, hopeless) = match reply {
+            if reply.is_ok() {
+                server.answered.store(true, Ordering::Relaxed);
+            }
+            let (error, asked) = match reply {
                 Ok(reply) if matches!(reply.status, 429 | 500..=599) => {
                     let message = format!("status {}: {}", reply.status, reply.excerpt());
-                    (self.error(&url, message), reply.retry_after, false)
+                    (self.error(&url, message), reply.retry_after)
                 }
                 Ok(reply) => return self.settle(url, reply),
                 Err(Trouble::Timeout) => {
                     timeouts += 1;
+                    hopeless[index] = timeouts >= TIMEOUTS;
                     let message = format!("no answer within {:?}", self.options.timeout);
-                    (self.error(&url, message), None, timeouts >= TIMEOUTS)
+                    (self.error(&url, message), None)
                 }
                 Err(Trouble::Connection(message)) => {
+                    hopeless[index] = !server.answered.load(Ordering::Relaxed);
                     let error = self.error(&url, format!("not reachable: {message}"));
-                    (
-                        error.with_hint("is the server running, and is the address right?"),
-                        None,
-                        !known,
-                    )
+                    (error.with_hint("is the server running, and is the address right?"), None)
                 }
                 Err(Trouble::Other(message)) => {
                     return Err(Failure::Other(self.error(&url, message)));
                 }
             };
-            let others_fresh = tired.iter().any(|tired| !tired);
-            if (hopeless && !others_fresh) || (attempt >= self.options.attempts && !others_fresh) {
+            if tired.iter().any(|tired| !tired) {
+                continue;
+            }
+            if attempt >= self.options.attempts || hopeless.iter().all(|&hopeless| hopeless) {
                 return Err(Failure::Other(self.gave_up(error, attempt)));
             }
-            if !others_fresh {
-                tired.fill(false);
-                std::thread::sleep(self.pause(attempt, asked));
-            }
+            tired.copy_from_slice(&hopeless);
+            std::thread::sleep(self.pause(attempt, asked));
         }
     }
 
@@ -272,11 +272,16 @@ impl Fleet {
         }
     }
 
-    /// The server with the fewest requests in flight, the first of equals; tired ones only if all are.
-    fn least_loaded(&self, tired: &[bool]) -> usize {
-        let load =
-            |&index: &usize| (tired[index], self.servers[index].in_flight.load(Ordering::Relaxed));
-        (0..self.servers.len()).min_by_key(load).unwrap_or(0)
+    /// Takes the server with the fewest requests in flight, the first of equals, and counts one more.
+    fn take_least_loaded(&self, tired: &[bool], hopeless: &[bool]) -> usize {
+        // Choosing and counting are one step, or two threads would choose the same server.
+        let _choosing = self.choosing.lock().unwrap_or_else(PoisonError::into_inner);
+        let load = |&index: &usize| {
+            (hopeless[index], tired[index], self.servers[index].in_flight.load(Ordering::Relaxed))
+        };
+        let index = (0..self.servers.len()).min_by_key(load).unwrap_or(0);
+        self.servers[index].in_flight.fetch_add(1, Ordering::Relaxed);
+        index
     }
 
     fn settle(&self, url: String, reply: Reply) -> Result<Answer, Failure> {

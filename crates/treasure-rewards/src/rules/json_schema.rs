@@ -1,7 +1,8 @@
 //! `json-schema:FILE`: 1 if the text is a JSON document that the schema accepts, else partial credit.
 //!
-//! Below 1/2 the text is not JSON: what counts is how far it could still become a document, and how
-//! few brackets it leaves open. From 1/2 on it is JSON: what counts is how few faults the schema finds.
+//! Below 0.4 the text cannot become JSON: what counts is how much of it could. Below 0.5 it only ends
+//! too early: what counts is what is missing. Above, it is JSON: what counts is how few faults the
+//! schema finds.
 //! A `$ref` to another document is never fetched, neither from the network nor from a file.
 
 use std::path::Path;
@@ -50,57 +51,82 @@ impl JsonSchema {
                 let faults = self.validator.iter_errors(&value).count();
                 0.5 + 0.5 / (1 + faults) as f64
             }
-            Err(Fault { viable, open }) => {
-                let reach = viable as f64 / document.len().max(1) as f64;
-                // Only a document that just ends too early says how much is missing.
-                let closing = open.map_or(0.0, |open| 1.0 / (2 + open) as f64);
-                0.4 * reach + 0.1 * closing
+            Err(Fault::Wrong { viable }) => 0.4 * viable as f64 / document.len().max(1) as f64,
+            Err(Fault::Unfinished) => {
+                // What is missing: brackets to close, and what the schema would say then.
+                let open = Open::of(document).closers.len();
+                let faults =
+                    closed(document).map_or(2, |value| self.validator.iter_errors(&value).count());
+                0.4 + 0.1 / (1 + open + faults) as f64
             }
         }
     }
 }
 
-/// Where a text stops being the beginning of a JSON document.
-struct Fault {
-    /// Bytes before the fault.
-    viable: usize,
-    /// If the text only ends too early: how many brackets and quotes are open.
-    open: Option<usize>,
+/// Why a text is not a JSON document.
+enum Fault {
+    /// It stops being the beginning of one after so many bytes.
+    Wrong { viable: usize },
+    /// It only ends too early.
+    Unfinished,
 }
 
 fn parse(text: &str) -> Result<Value, Fault> {
     serde_json::from_str(text).map_err(|error| {
         if text.trim().is_empty() {
-            return Fault { viable: 0, open: None };
+            return Fault::Wrong { viable: 0 };
         }
         if error.is_eof() {
-            return Fault { viable: text.len(), open: Some(open_brackets(text)) };
+            return Fault::Unfinished;
         }
         // serde_json counts lines from 1 and columns in bytes, the column being that of the last byte read.
         let line_start = match error.line() {
             0 | 1 => 0,
             line => text.match_indices('\n').nth(line - 2).map_or(0, |(end, _)| end + 1),
         };
-        let viable = (line_start + error.column().saturating_sub(1)).min(text.len());
-        Fault { viable, open: None }
+        Fault::Wrong { viable: (line_start + error.column().saturating_sub(1)).min(text.len()) }
     })
 }
 
-fn open_brackets(text: &str) -> usize {
-    let mut depth = 0usize;
-    let mut in_string = false;
-    let mut escaped = false;
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => depth += 1,
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
+/// An unfinished document with its brackets closed, if need be without what follows its last comma.
+fn closed(text: &str) -> Option<Value> {
+    let close = |text: &str| {
+        let closers = Open::of(text).closers;
+        serde_json::from_str(&(text.to_string() + &closers.iter().rev().collect::<String>())).ok()
+    };
+    close(text).or_else(|| close(&text[..Open::of(text).last_comma?]))
+}
+
+/// What a beginning of a document leaves open.
+#[derive(Default)]
+struct Open {
+    /// The quote and brackets that would close it, outermost first.
+    closers: Vec<char>,
+    /// The last comma outside a string.
+    last_comma: Option<usize>,
+}
+
+impl Open {
+    fn of(text: &str) -> Self {
+        let mut open = Self::default();
+        let mut escaped = false;
+        for (at, c) in text.char_indices() {
+            let in_string = open.closers.last() == Some(&'"');
+            match c {
+                _ if escaped => escaped = false,
+                '\\' if in_string => escaped = true,
+                '"' if in_string => drop(open.closers.pop()),
+                _ if in_string => {}
+                '"' => open.closers.push('"'),
+                '{' => open.closers.push('}'),
+                '[' => open.closers.push(']'),
+                '}' | ']' => drop(open.closers.pop()),
+                ',' => open.last_comma = Some(at),
+                _ => {}
+            }
         }
+        open
     }
-    depth + usize::from(in_string)
 }
 
 impl TextReward for JsonSchema {

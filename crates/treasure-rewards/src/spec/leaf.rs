@@ -69,12 +69,12 @@ impl Judge {
         ("cola", Self::Cola),
     ];
 
-    /// The shipped classifier it asks.
+    /// The pocket model it asks.
     pub fn model(self) -> &'static str {
         match self {
-            Self::Positive | Self::Neutral | Self::Negative => "sentiment",
-            Self::Toxicity | Self::NoToxicity => "toxicity",
-            Self::Cola => "cola",
+            Self::Positive | Self::Neutral | Self::Negative => "judge-sentiment",
+            Self::Toxicity | Self::NoToxicity => "judge-toxicity",
+            Self::Cola => "judge-acceptability",
         }
     }
 }

@@ -1,0 +1,225 @@
+//! From a specification to a reward: loads models, reads schemas, connects to nothing yet.
+//!
+//! Equal models are loaded once. Each leaf remembers what it scored for the whole run ([`RunCache`]).
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use treasure_models::{Classifier, LoadOptions, MaskedLm, Resolver, Scorer};
+
+use crate::{
+    Composite, Error, RUN_CACHE_BYTES, Result, RunCache, Spec, TextOptions, TextReward,
+    exec::Exec,
+    neural::{ClassifierReward, NelboReward, ScorerReward, failed},
+    remote::{self, RemoteOptions},
+    rules,
+    spec::{Judge, Leaf, ValueKind},
+};
+
+/// Whose conventions rewards follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preset {
+    /// Whole texts, −mean NLL.
+    #[default]
+    Plain,
+    /// The reference protocol: classifiers see 50 tokens with the two special ones (sentiment 512),
+    /// scorers 19 tokens of the stripped text at −ln 2 · mean NLL.
+    Fk,
+}
+
+impl Preset {
+    /// Tokens a classifier sees in the reference protocol, special ones included.
+    pub const FK_CLASSIFIER_TOKENS: usize = 50;
+    /// Tokens the sentiment classifier sees there.
+    pub const FK_SENTIMENT_TOKENS: usize = 512;
+    /// Tokens a scorer sees there, BOS not counted.
+    pub const FK_SCORER_TOKENS: usize = 19;
+
+    /// How text is prepared: the reference cleaned up spaces and read the first 100 generated tokens
+    /// for classifiers, 50 for the scorer.
+    pub fn text_options(self, spec: &Spec) -> TextOptions {
+        let scores = |leaf: &Leaf| matches!(leaf, Leaf::Perplexity | Leaf::Scorer { .. });
+        match self {
+            Self::Plain => TextOptions::default(),
+            Self::Fk => {
+                let only_scorers = spec.leaves().iter().all(|(_, leaf)| scores(leaf));
+                TextOptions { clean_up: true, trim: Some(if only_scorers { 50 } else { 100 }) }
+            }
+        }
+    }
+}
+
+/// How rewards are built.
+#[derive(Clone, Debug)]
+pub struct RewardOptions {
+    /// Whose conventions they follow.
+    pub preset: Preset,
+    /// Texts per batch (`--reward-batch`), instead of each reward's own size.
+    pub batch: Option<usize>,
+    /// What the run's memory of scored texts may hold, per reward.
+    pub cache_bytes: usize,
+    /// How models are loaded.
+    pub load: LoadOptions,
+    /// How servers are treated.
+    pub remote: RemoteOptions,
+    /// How long a program may take for a line.
+    pub exec_timeout: Duration,
+}
+
+impl Default for RewardOptions {
+    fn default() -> Self {
+        Self {
+            preset: Preset::Plain,
+            batch: None,
+            cache_bytes: RUN_CACHE_BYTES,
+            load: LoadOptions::default(),
+            remote: RemoteOptions::from_env(),
+            exec_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Builds rewards and keeps the models they share.
+pub struct Rewards {
+    resolver: Resolver,
+    options: RewardOptions,
+    classifiers: Mutex<HashMap<(String, usize), Arc<Classifier>>>,
+    scorers: Mutex<HashMap<String, Arc<Scorer>>>,
+    denoisers: Mutex<HashMap<String, Arc<MaskedLm>>>,
+}
+
+impl Rewards {
+    /// Finds models through `resolver`; the short names expect the pocket models under `pocket/NAME`.
+    pub fn new(resolver: Resolver, options: RewardOptions) -> Self {
+        Self {
+            resolver,
+            options,
+            classifiers: Mutex::default(),
+            scorers: Mutex::default(),
+            denoisers: Mutex::default(),
+        }
+    }
+
+    /// Builds the reward of a specification.
+    pub fn build(&self, spec: &Spec) -> Result<Arc<Composite>> {
+        let composite = Composite::new(spec, |written, leaf| {
+            let reward = self.leaf(written, leaf)?;
+            Ok(Arc::new(RunCache::new(reward, self.options.cache_bytes)))
+        })?;
+        Ok(Arc::new(match self.options.batch {
+            Some(size) => composite.with_batch_size(size),
+            None => composite,
+        }))
+    }
+
+    /// Builds one reward of a specification, without the run's memory.
+    pub fn leaf(&self, name: &str, leaf: &Leaf) -> Result<Arc<dyn TextReward>> {
+        Ok(match leaf {
+            Leaf::Judge(judge, value) => self.judge(name, *judge, *value)?,
+            Leaf::Perplexity => self.scorer(name, "pocket/scorer")?,
+            Leaf::Classifier { model, label, value } => {
+                let window = match self.options.preset {
+                    Preset::Plain => usize::MAX,
+                    Preset::Fk => Preset::FK_CLASSIFIER_TOKENS,
+                };
+                let classifier = self.classifier(name, model, window)?;
+                Arc::new(ClassifierReward::new(name, classifier, label.as_deref(), *value, window)?)
+            }
+            Leaf::Scorer { model } => self.scorer(name, model)?,
+            Leaf::Nelbo { model } => {
+                let load = || MaskedLm::load(&self.resolver, model, &self.options.load);
+                let model = shared(&self.denoisers, model.clone(), load);
+                let model =
+                    model.map_err(|error| failed(name, "cannot load the denoiser", error))?;
+                Arc::new(NelboReward::new(name, model))
+            }
+            Leaf::Regex(pattern) => Arc::new(rules::Pattern::new(name, pattern)?),
+            Leaf::Contains(words) => Arc::new(rules::Contains::new(name, words)),
+            Leaf::Avoids(words) => Arc::new(rules::Avoids::new(name, words)),
+            Leaf::Length { min, max } => Arc::new(rules::Length::new(name, *min, *max)),
+            Leaf::JsonSchema { file, anywhere } => {
+                Arc::new(rules::JsonSchema::from_file(name, file, *anywhere)?)
+            }
+            Leaf::Distinct(size) => Arc::new(rules::Distinct::new(name, *size)),
+            Leaf::Exec(command) => Arc::new(Exec::new(name, command, self.options.exec_timeout)),
+            Leaf::Remote(remote) => {
+                let mut options = self.options.remote.clone();
+                options.batch = self.options.batch.unwrap_or(options.batch);
+                remote::connect(name, remote, &options)?
+            }
+        })
+    }
+
+    fn judge(&self, name: &str, judge: Judge, value: ValueKind) -> Result<Arc<dyn TextReward>> {
+        let window = match (self.options.preset, judge) {
+            (Preset::Plain, _) => usize::MAX,
+            (Preset::Fk, Judge::Positive | Judge::Neutral | Judge::Negative) => {
+                Preset::FK_SENTIMENT_TOKENS
+            }
+            (Preset::Fk, _) => Preset::FK_CLASSIFIER_TOKENS,
+        };
+        let classifier = self.classifier(name, &format!("pocket/{}", judge.model()), window)?;
+        let label = match judge {
+            Judge::Positive => "positive",
+            Judge::Neutral => "neutral",
+            Judge::Negative => "negative",
+            Judge::Toxicity => "toxic",
+            Judge::Cola => "acceptable",
+            Judge::NoToxicity => match classifier.labels() {
+                [other, toxic] | [toxic, other] if toxic.eq_ignore_ascii_case("toxic") => other,
+                labels => {
+                    let message = format!(
+                        "expected two labels, one of them toxic, got {}",
+                        labels.join(", ")
+                    );
+                    return Err(Error::reward(name, message));
+                }
+            },
+        };
+        let label = label.to_string();
+        Ok(Arc::new(ClassifierReward::new(name, classifier, Some(&label), value, window)?))
+    }
+
+    fn classifier(&self, name: &str, model: &str, window: usize) -> Result<Arc<Classifier>> {
+        let load = || {
+            let classifier = Classifier::load(&self.resolver, model, &self.options.load)?;
+            let longest = classifier.max_len().min(window);
+            Ok(classifier.with_max_length(longest))
+        };
+        shared(&self.classifiers, (model.to_string(), window), load)
+            .map_err(|error| failed(name, "cannot load the classifier", error))
+    }
+
+    fn scorer(&self, name: &str, model: &str) -> Result<Arc<dyn TextReward>> {
+        let load = || Scorer::load(&self.resolver, model, &self.options.load);
+        let scorer = shared(&self.scorers, model.to_string(), load)
+            .map_err(|error| failed(name, "cannot load the scorer", error))?;
+        let reward = ScorerReward::new(name, scorer);
+        Ok(Arc::new(match self.options.preset {
+            Preset::Plain => reward,
+            // exp2 of nats, then the natural logarithm: −ln 2 · mean NLL (protocol notes, 1.5).
+            Preset::Fk => reward
+                .with_window(Preset::FK_SCORER_TOKENS)
+                .stripped()
+                .scaled(std::f64::consts::LN_2),
+        }))
+    }
+}
+
+/// The model of a key, loaded by the first who asks.
+fn shared<K: std::hash::Hash + Eq, M, E>(
+    known: &Mutex<HashMap<K, Arc<M>>>,
+    key: K,
+    load: impl FnOnce() -> Result<M, E>,
+) -> Result<Arc<M>, E> {
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(model) = known.get(&key) {
+        return Ok(model.clone());
+    }
+    let model = Arc::new(load()?);
+    known.insert(key, model.clone());
+    Ok(model)
+}

@@ -1,0 +1,303 @@
+//! Combinators, rules, breakdowns and the run cache, by exact numbers.
+
+mod support;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use proptest::prelude::*;
+use support::{build, close, failure, score};
+use treasure_rewards::{
+    Composite, Explained, HeldOut, Result, RunCache, Spec, TextReward, metrics, rules::JsonSchema,
+};
+
+/// The number that a text is.
+struct Number(AtomicUsize);
+
+impl TextReward for Number {
+    fn name(&self) -> &str {
+        "number"
+    }
+
+    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
+        self.0.fetch_add(texts.len(), Ordering::SeqCst);
+        Ok(texts.iter().map(|text| text.parse().unwrap_or(f64::NAN)).collect())
+    }
+}
+
+fn numbers(spec: &str) -> Composite {
+    let spec: Spec = spec.parse().expect("a spec");
+    Composite::new(&spec, |_, _| Ok(Arc::new(Number(AtomicUsize::new(0))))).expect("a reward")
+}
+
+#[test]
+fn every_combinator_gives_the_number_it_says() {
+    // `exec:x` and `exec:y` both stand for the number that the text is.
+    for (spec, text, wanted) in [
+        ("exec:x", "0.25", 0.25),
+        ("exec:x + exec:y", "0.25", 0.5),
+        ("2*exec:x + -0.5*exec:y", "4", 6.0),
+        ("min(2*exec:x, exec:y)", "3", 3.0),
+        ("min(2*exec:x, exec:y)", "-3", -6.0),
+        ("3*(exec:x + exec:y)", "2", 12.0),
+        ("atleast(exec:x, 0.9)", "0.5", -0.4),
+        ("atleast(exec:x, 0.9)", "0.95", 0.0),
+        ("atmost(exec:x, 0.9)", "1.5", -0.6),
+        ("atmost(exec:x, 0.9)", "0.5", 0.0),
+        ("step(exec:x, 0.9)", "0.9", 1.0),
+        ("step(exec:x, 0.9)", "0.89", 0.0),
+        ("product(step(exec:x, 1), 0.5*step(exec:x, 2))", "3", 0.5),
+        ("product(step(exec:x, 1), 0.5*step(exec:x, 2))", "1", 0.0),
+    ] {
+        close(numbers(spec).score(&[text]).expect("a score")[0], wanted);
+    }
+}
+
+#[test]
+fn a_breakdown_reports_each_part_beside_the_total() {
+    let rows = numbers("exec:x + 0.5*exec:y").breakdown(&["2", "4"]).expect("rows");
+    assert_eq!(rows[1].total, 6.0);
+    assert_eq!(rows[1].parts, [("exec:x".to_string(), 4.0), ("0.5*exec:y".to_string(), 2.0)]);
+    let rows = numbers("min(exec:x, exec:y)").breakdown(&["2"]).expect("rows");
+    assert_eq!(rows[0].parts, [("exec:x".to_string(), 2.0), ("exec:y".to_string(), 2.0)]);
+}
+
+#[test]
+fn a_reward_written_twice_is_scored_once() {
+    let number = Arc::new(Number(AtomicUsize::new(0)));
+    let spec: Spec = "exec:x + 2*exec:x + min(exec:x, exec:x)".parse().expect("a spec");
+    let reward = Composite::new(&spec, |_, _| Ok(number.clone())).expect("a reward");
+    assert_eq!(reward.score(&["1", "2"]).expect("scores"), [4.0, 8.0]);
+    assert_eq!(number.0.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_nan_names_the_reward_and_the_text() {
+    let error = numbers("exec:x + regex:a").score(&["1", "not a number"]).expect_err("NaN");
+    let message = error.to_string();
+    assert!(message.contains("number") && message.contains("NaN"), "{message}");
+    assert!(message.contains("\"not a number\""), "{message}");
+    let core: treasure_core::Error = error.into();
+    assert!(core.to_string().contains("\"not a number\""), "{core}");
+}
+
+#[test]
+fn rules_give_partial_credit() {
+    assert_eq!(score("regex:^a.c$", &["abc", "abcd"]), [1.0, 0.0]);
+    assert_eq!(
+        score("contains:cat,dog", &["The CAT sat.", "cat and dog", "concatenate", ""]),
+        [0.5, 1.0, 0.0, 0.0]
+    );
+    assert_eq!(
+        score("avoids:ass,old man", &["first class", "An old man", "the old men"]),
+        [1.0, 0.5, 1.0]
+    );
+    assert_eq!(
+        score("length:2..4", &["one", "one two", "a b c d", "a b c d e", ""]),
+        [0.5, 1.0, 1.0, 0.8, 0.0]
+    );
+    assert_eq!(score("distinct:1", &["a b a b", "a b c", ""]), [0.5, 1.0, 1.0]);
+    close(score("distinct:2", &["a b a b"])[0], 2.0 / 3.0);
+}
+
+fn schema() -> JsonSchema {
+    let schema = serde_json::json!({
+        "type": "object",
+        "required": ["name", "age"],
+        "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}},
+    });
+    JsonSchema::new("schema", &schema, false).expect("a schema")
+}
+
+#[test]
+fn a_json_document_climbs_to_one_and_only_valid_ones_get_there() {
+    let steps = [
+        "hello",
+        "{hello there you}",
+        r#"{"name": "Ann", "#,
+        r#"{"name": "Ann", "age": 3"#,
+        r#"{"age": "3"}"#,
+        r#"{"name": "Ann"}"#,
+        r#" {"name": "Ann", "age": 3} "#,
+    ];
+    let values = schema().score(&steps).expect("scores");
+    for pair in values.windows(2) {
+        assert!(pair[0] < pair[1], "{values:?}");
+    }
+    assert_eq!(values[6], 1.0);
+    assert!(values[3] < 0.5 && values[4] > 0.5, "{values:?}");
+}
+
+#[test]
+fn json_may_follow_other_text_only_where_asked() {
+    let value = serde_json::json!({"type": "array"});
+    let text = "The list: [1, 2]";
+    let strict = JsonSchema::new("x", &value, false).expect("a schema");
+    let anywhere = JsonSchema::new("x", &value, true).expect("a schema");
+    assert!(strict.score(&[text]).expect("a score")[0] < 0.5);
+    assert_eq!(anywhere.score(&[text]).expect("a score"), [1.0]);
+}
+
+#[test]
+fn a_reference_to_another_document_is_never_fetched() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let other = directory.path().join("other.json");
+    std::fs::write(&other, "{}").expect("written");
+    let file = directory.path().join("schema.json");
+    for target in [format!("file://{}", other.display()), "http://127.0.0.1:9/x.json".into()] {
+        std::fs::write(&file, format!(r#"{{"$ref": "{target}"}}"#)).expect("written");
+        let message = failure(&format!("json-schema:{}", file.display()), &["{}"]);
+        assert!(
+            message.contains("not a usable JSON schema") && message.contains("never fetched"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn a_schema_that_cannot_be_read_is_an_error() {
+    assert!(
+        failure("json-schema:no-such-file.json", &["x"]).contains("cannot read no-such-file.json")
+    );
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("schema.json");
+    std::fs::write(&file, "{").expect("written");
+    assert!(failure(&format!("json-schema:{}", file.display()), &["x"]).contains("is not JSON"));
+}
+
+#[test]
+fn a_local_program_is_started_once_and_answers_line_by_line() {
+    let reward =
+        build("exec:echo started >&2; n=0; while read -r line; do n=$((n+1)); echo $n; done");
+    assert_eq!(reward.score(&["a", "b"]).expect("scores"), [1.0, 2.0]);
+    assert_eq!(reward.score(&["c"]).expect("scores"), [3.0]);
+}
+
+#[test]
+fn a_local_program_gets_json_lines() {
+    let text = "two\nlines and \"quotes\"";
+    let reward = build(
+        r#"exec:while read -r line; do case "$line" in '{"text":"two\nlines and \"quotes\""}') echo 1;; *) echo 0;; esac; done"#,
+    );
+    assert_eq!(reward.score(&[text]).expect("a score"), [1.0]);
+}
+
+#[test]
+fn the_death_of_a_local_program_is_reported_with_its_last_words() {
+    let message = failure("exec:read line; echo oh no >&2; exit 3", &["abc"]);
+    assert!(
+        message.contains("oh no") && message.contains("exit code 3") && message.contains("\"abc\""),
+        "{message}"
+    );
+    let message = failure("exec:no-such-program-at-all", &["abc"]);
+    assert!(message.contains("no-such-program-at-all"), "{message}");
+}
+
+#[test]
+fn garbage_from_a_local_program_is_an_error() {
+    let message = failure("exec:while read line; do echo hello; done", &["abc"]);
+    assert!(message.contains("expected a number") && message.contains("hello"), "{message}");
+    let message = failure("exec:while read line; do echo nan; done", &["abc"]);
+    assert!(message.contains("finite") && message.contains("\"abc\""), "{message}");
+}
+
+#[test]
+fn the_run_cache_scores_equal_texts_once_and_changes_no_number() {
+    let number = Arc::new(Number(AtomicUsize::new(0)));
+    let cache = RunCache::new(number.clone(), 1 << 20);
+    assert_eq!(cache.score(&["1", "2", "1"]).expect("scores"), [1.0, 2.0, 1.0]);
+    assert_eq!(cache.score(&["2", "3"]).expect("scores"), [2.0, 3.0]);
+    assert_eq!(number.0.load(Ordering::SeqCst), 3);
+    assert_eq!((cache.hits(), cache.misses()), (2, 3));
+}
+
+#[test]
+fn the_run_cache_is_bounded() {
+    let number = Arc::new(Number(AtomicUsize::new(0)));
+    let cache = RunCache::new(number.clone(), 1 << 10);
+    let texts: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+    for text in texts.iter().chain(&texts) {
+        assert_eq!(
+            cache.score(&[text]).expect("a score")[0],
+            text.parse::<f64>().expect("a number")
+        );
+    }
+    assert!(number.0.load(Ordering::SeqCst) > 1900, "little fits, so nearly all were scored twice");
+}
+
+proptest! {
+    #[test]
+    fn batch_sizes_change_no_number(texts in proptest::collection::vec("[a-c ]{0,12}", 0..20), size in 1usize..8) {
+        let spec = "contains:a,bb + distinct:1 + length:2..3";
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let mut options = support::quick();
+        let plain = build(spec).score(&texts).expect("scores");
+        options.batch = Some(size);
+        let batched = support::build_with(spec, options).expect("a reward").score(&texts).expect("scores");
+        prop_assert_eq!(plain, batched);
+    }
+
+    #[test]
+    fn rules_stay_within_zero_and_one(text in "\\PC{0,80}") {
+        let mut values = score("length:2..4", &[&text]);
+        values.extend(score("contains:a,é", &[&text]));
+        values.extend(score("avoids:a,é", &[&text]));
+        values.extend(score("distinct:2", &[&text]));
+        values.extend(schema().score(&[&text]).expect("a score"));
+        values.extend(schema().score(&[&format!("{{{text}}}")]).expect("a score"));
+        prop_assert!(values.iter().all(|value| (0.0..=1.0).contains(value)), "{:?}", values);
+    }
+}
+
+#[test]
+fn diversity_has_two_definitions() {
+    let texts = [" a b a", "b a"];
+    close(metrics::dist(&texts, 1).expect("words"), 2.0 / 5.0);
+    close(metrics::dist(&texts, 2).expect("pairs"), 2.0 / 3.0);
+    // Words: "", a, b, a, b, a: six; distinct pairs: _a, a_b, b_a.
+    close(metrics::dist_reference(&texts, 1).expect("words"), 3.0 / 6.0);
+    close(metrics::dist_reference(&texts, 2).expect("words"), 3.0 / 6.0);
+    assert_eq!(metrics::dist(&["a"], 2), None);
+    assert_eq!(metrics::dist_reference(&[], 1), None);
+}
+
+/// A scorer that finds every text equally likely.
+struct Flat;
+
+impl TextReward for Flat {
+    fn name(&self) -> &str {
+        "flat"
+    }
+
+    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
+        Ok(vec![-2.0; texts.len()])
+    }
+
+    fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
+        let detail = Some(serde_json::json!({"nll_mean": 2.0, "tokens": 3}));
+        Ok(texts.iter().map(|_| Explained { value: -2.0, detail: detail.clone() }).collect())
+    }
+}
+
+#[test]
+fn a_held_out_judge_reports_reward_perplexity_and_diversity() {
+    let judge = HeldOut::new(build("contains:a"), Some(Arc::new(Flat)));
+    let verdict = judge.judge(&["x a b", "x b b"], &[" a b", " b b"]).expect("a verdict");
+    let totals: Vec<f64> = verdict.rewards.iter().map(|row| row.total).collect();
+    assert_eq!(totals, [1.0, 0.0]);
+    assert_eq!(verdict.perplexities.expect("a scorer was given"), [2f64.exp(), 2f64.exp()]);
+    assert_eq!(verdict.dist[0], Some(0.5));
+    assert_eq!(verdict.dist[2], None);
+}
+
+#[test]
+fn detail_is_flat_for_one_reward_and_keyed_for_several() {
+    let single = Composite::single(Arc::new(Flat)).breakdown(&["a"]).expect("rows");
+    assert_eq!(single[0].detail, Some(serde_json::json!({"nll_mean": 2.0, "tokens": 3})));
+    let spec: Spec = "perplexity + regex:a".parse().expect("a spec");
+    let several = Composite::new(&spec, |_, _| Ok(Arc::new(Flat))).expect("a reward");
+    let detail = several.breakdown(&["a"]).expect("rows")[0].detail.clone().expect("detail");
+    assert_eq!(detail["flat"]["tokens"], 3);
+}

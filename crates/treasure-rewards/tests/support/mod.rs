@@ -1,0 +1,205 @@
+//! A small HTTP server inside the test process: it answers what a test tells it to, and remembers what it was asked.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use serde_json::Value;
+use treasure_rewards::{
+    Composite, RemoteOptions, Result, RewardOptions, Rewards, Spec, TextReward,
+};
+
+/// What a server was asked.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub method: String,
+    pub path: String,
+    pub authorization: Option<String>,
+    pub body: Value,
+}
+
+/// What it answers.
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: String,
+    pub pause: Duration,
+}
+
+impl Reply {
+    pub fn json(body: Value) -> Self {
+        Self::text(200, body.to_string())
+    }
+
+    pub fn text(status: u16, body: impl Into<String>) -> Self {
+        Self { status, headers: Vec::new(), body: body.into(), pause: Duration::ZERO }
+    }
+
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub fn after(mut self, pause: Duration) -> Self {
+        self.pause = pause;
+        self
+    }
+}
+
+pub struct FakeServer {
+    pub address: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl FakeServer {
+    /// Answers each request with `answer`, which also gets the number of requests before it.
+    pub fn start(answer: impl Fn(&Asked, usize) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("its address").to_string();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let answer = Arc::new(answer);
+        let (log, stopping) = (asked.clone(), stop.clone());
+        let thread = std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if stopping.load(Ordering::SeqCst) {
+                    break;
+                }
+                let (Ok(stream), log, answer) = (stream, log.clone(), answer.clone()) else {
+                    continue;
+                };
+                std::thread::spawn(move || serve(stream, &log, answer.as_ref()));
+            }
+        });
+        Self { address, asked, stop, thread: Some(thread) }
+    }
+
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().expect("no test thread panicked").clone()
+    }
+
+    pub fn posted(&self) -> Vec<Asked> {
+        self.asked().into_iter().filter(|asked| asked.method == "POST").collect()
+    }
+
+    /// Stops listening: the next connection is refused.
+    pub fn vanish(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(&self.address);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for FakeServer {
+    fn drop(&mut self) {
+        self.vanish();
+    }
+}
+
+/// One request per connection, so that a server that vanished stays silent.
+fn serve(stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked, usize) -> Reply) {
+    let Some(asked) = read_request(&stream) else { return };
+    let before = {
+        let mut log = log.lock().expect("no test thread panicked");
+        log.push(asked.clone());
+        log.iter().filter(|earlier| earlier.method == asked.method).count() - 1
+    };
+    let reply = answer(&asked, before);
+    std::thread::sleep(reply.pause);
+    let mut head = format!(
+        "HTTP/1.1 {} X\r\ncontent-length: {}\r\nconnection: close\r\n",
+        reply.status,
+        reply.body.len()
+    );
+    for (name, value) in &reply.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    let mut stream = &stream;
+    let _ = stream.write_all(format!("{head}\r\n{}", reply.body).as_bytes());
+}
+
+fn read_request(stream: &TcpStream) -> Option<Asked> {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let mut words = line.split_whitespace();
+    let (method, path) = (words.next()?.to_string(), words.next()?.to_string());
+    let (mut length, mut authorization) = (0, None);
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).ok()?;
+        let Some((name, value)) = header.trim().split_once(':') else { break };
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.trim().parse().ok()?,
+            "authorization" => authorization = Some(value.trim().to_string()),
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    Some(Asked { method, path, authorization, body })
+}
+
+/// Options with pauses short enough for tests.
+pub fn quick() -> RewardOptions {
+    RewardOptions {
+        remote: RemoteOptions {
+            first_pause: Duration::from_millis(1),
+            timeout: Duration::from_secs(20),
+            ..RemoteOptions::default()
+        },
+        ..RewardOptions::default()
+    }
+}
+
+pub fn build_with(spec: &str, options: RewardOptions) -> Result<Arc<Composite>> {
+    let spec: Spec = spec.parse()?;
+    Rewards::new(treasure_models::Resolver::new().offline(), options).build(&spec)
+}
+
+pub fn build(spec: &str) -> Arc<Composite> {
+    build_with(spec, quick()).expect("a valid reward")
+}
+
+pub fn score(spec: &str, texts: &[&str]) -> Vec<f64> {
+    build(spec).score(texts).expect("a score")
+}
+
+/// What went wrong, as a user would see it.
+pub fn failure(spec: &str, texts: &[&str]) -> String {
+    match build_with(spec, quick()) {
+        Err(error) => whole(&error),
+        Ok(reward) => whole(&reward.score(texts).expect_err("an error")),
+    }
+}
+
+/// An error with its causes and its hint.
+pub fn whole(error: &treasure_rewards::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    if let Some(hint) = error.hint() {
+        text.push_str(&format!("\nhint: {hint}"));
+    }
+    text
+}
+
+pub fn close(left: f64, right: f64) {
+    assert!((left - right).abs() < 1e-9, "{left} is not {right}");
+}
