@@ -9,6 +9,7 @@ mod isa;
 mod math;
 mod norm;
 mod parallel;
+mod peak;
 mod product;
 #[cfg(test)]
 mod tests;
@@ -21,5 +22,6 @@ pub use buffer::Aligned;
 pub use isa::Isa;
 pub use math::{activate, exponentials};
 pub use norm::{Shift, normalise};
+pub use peak::register_flops;
 pub use product::{project, project_activated, project_added};
 pub use vocabulary::{Answer, Question, answer};

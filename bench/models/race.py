@@ -1,0 +1,286 @@
+"""Race our forward passes against PyTorch: same random weights, same tokens, one interleaved run.
+
+PyTorch runs eager code on `scaled_dot_product_attention` under `inference_mode`, as a careful user would
+write it. Prints per case the median milliseconds of both, their ratio, and our GFLOP/s against the FMA peak
+measured on the same threads. `result` checksums of both sides must agree, or the race is called off.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+if "avx2" in sys.argv[1:]:  # before torch starts: hold both sides to 256-bit vectors
+    os.environ.update(ATEN_CPU_CAPABILITY="avx2", MKL_ENABLE_INSTRUCTIONS="AVX2", ONEDNN_MAX_CPU_ISA="AVX2")
+
+import torch
+import torch.nn.functional as F
+
+D, HEADS, LAYERS, INNER, COND = 768, 12, 12, 3072, 128
+V_DIT, V_GPT2, V_ROBERTA = 50258, 50257, 50265
+CASES = [
+    ("dit", 1, 128, "plain"), ("dit", 1, 128, "head"),
+    ("dit", 8, 128, "plain"), ("dit", 8, 128, "head"),
+    ("dit", 16, 128, "plain"), ("dit", 16, 128, "head"),
+    ("roberta", 10, 150, "plain"), ("roberta", 40, 150, "plain"),
+    ("gpt2", 10, 150, "plain"), ("gpt2", 40, 150, "plain"),
+    ("gpt2", 10, 150, "siblings"),
+]
+
+
+def matrix(out, inp):
+    return torch.randn(out, inp) * (0.7 / inp**0.5)
+
+
+def vector(n, mean=0.0):
+    return mean + 0.1 * torch.randn(n)
+
+
+class Writer:
+    """Remembers tensors in the order they are made and writes them for the other side."""
+
+    def __init__(self):
+        self.tensors = []
+
+    def __call__(self, tensor):
+        self.tensors.append(tensor)
+        return tensor
+
+    def save(self, path):
+        with open(path, "wb") as file:
+            for tensor in self.tensors:
+                file.write(tensor.contiguous().numpy().tobytes())
+
+
+def heads(x):
+    return x.view(x.shape[0], x.shape[1], HEADS, D // HEADS).transpose(1, 2)
+
+
+def merge(x):
+    return x.transpose(1, 2).reshape(x.shape[0], x.shape[2], D)
+
+
+class DiT:
+    """mdlm's network: adaLN modulation from a constant noise level, rotary halves, tanh GELU."""
+
+    def __init__(self, keep):
+        self.c1, self.c1b = keep(matrix(COND, 256)), keep(vector(COND))
+        self.c2, self.c2b = keep(matrix(COND, COND)), keep(vector(COND))
+        self.embed = keep(torch.randn(V_DIT, D))
+        self.blocks = [
+            dict(n1=keep(vector(D, 1)), ada=keep(matrix(6 * D, COND)), adab=keep(vector(6 * D)),
+                 qkv=keep(matrix(3 * D, D)), o=keep(matrix(D, D)), n2=keep(vector(D, 1)),
+                 up=keep(matrix(INNER, D)), upb=keep(vector(INNER)),
+                 down=keep(matrix(D, INNER)), downb=keep(vector(D)))
+            for _ in range(LAYERS)
+        ]
+        self.n, self.ada, self.adab = keep(vector(D, 1)), keep(matrix(2 * D, COND)), keep(vector(2 * D))
+        self.head, self.headb = keep(matrix(V_DIT, D)), keep(vector(V_DIT))
+        frequency = 10000.0 ** (-torch.arange(0, 64, 2, dtype=torch.float32) / 64)
+        angle = torch.arange(1024, dtype=torch.float32)[:, None] * frequency
+        self.cos, self.sin = angle.cos(), angle.sin()
+
+    def rotate(self, x):
+        cos, sin = self.cos[: x.shape[2]], self.sin[: x.shape[2]]
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+
+    def __call__(self, ids, variant):
+        wave = torch.cat((torch.ones(128), torch.zeros(128)))
+        c = F.silu(F.linear(F.silu(F.linear(wave, self.c1, self.c1b)), self.c2, self.c2b))
+        x = F.embedding(ids, self.embed)
+        for b in self.blocks:
+            shift1, scale1, gate1, shift2, scale2, gate2 = F.linear(c, b["ada"], b["adab"]).chunk(6)
+            h = F.layer_norm(x, (D,), b["n1"]) * (1 + scale1) + shift1
+            q, k, v = (heads(y) for y in F.linear(h, b["qkv"]).chunk(3, dim=-1))
+            h = merge(F.scaled_dot_product_attention(self.rotate(q), self.rotate(k), v))
+            x = x + gate1 * F.linear(h, b["o"])
+            h = F.layer_norm(x, (D,), b["n2"]) * (1 + scale2) + shift2
+            h = F.gelu(F.linear(h, b["up"], b["upb"]), approximate="tanh")
+            x = x + gate2 * F.linear(h, b["down"], b["downb"])
+        shift, scale = F.linear(c, self.ada, self.adab).chunk(2)
+        x = F.layer_norm(x, (D,), self.n) * (1 + scale) + shift
+        if variant == "head":
+            return F.linear(x, self.head, self.headb).argmax(-1).double().sum()
+        return x.abs().double().sum()
+
+
+def plain_blocks(keep):
+    blocks = []
+    for _ in range(LAYERS):
+        b = dict(n1=keep(vector(D, 1)), n1b=keep(vector(D)))
+        parts = [(keep(matrix(D, D)), keep(vector(D))) for _ in range(3)]
+        # One fused product for q, k and v, as fast PyTorch code does it.
+        b["qkv"], b["qkvb"] = torch.cat([w for w, _ in parts]), torch.cat([w for _, w in parts])
+        b["o"], b["ob"] = keep(matrix(D, D)), keep(vector(D))
+        b["n2"], b["n2b"] = keep(vector(D, 1)), keep(vector(D))
+        b["up"], b["upb"] = keep(matrix(INNER, D)), keep(vector(INNER))
+        b["down"], b["downb"] = keep(matrix(D, INNER)), keep(vector(D))
+        blocks.append(b)
+    return blocks
+
+
+def attention(b, x, causal):
+    q, k, v = (heads(y) for y in F.linear(x, b["qkv"], b["qkvb"]).chunk(3, dim=-1))
+    return F.linear(merge(F.scaled_dot_product_attention(q, k, v, is_causal=causal)), b["o"], b["ob"])
+
+
+class GPT2:
+    """A scorer: negative log-likelihood of every token."""
+
+    def __init__(self, keep):
+        self.embed, self.positions = keep(matrix(V_GPT2, D) * 10), keep(torch.randn(1024, D) * 0.1)
+        self.blocks = plain_blocks(keep)
+        self.n, self.nb = keep(vector(D, 1)), keep(vector(D))
+
+    def __call__(self, ids, variant):
+        x = F.embedding(ids[:, :-1], self.embed) + self.positions[: ids.shape[1] - 1]
+        for b in self.blocks:
+            x = x + attention(b, F.layer_norm(x, (D,), b["n1"], b["n1b"]), True)
+            h = F.layer_norm(x, (D,), b["n2"], b["n2b"])
+            h = F.gelu(F.linear(h, b["up"], b["upb"]), approximate="tanh")
+            x = x + F.linear(h, b["down"], b["downb"])
+        logits = F.linear(F.layer_norm(x, (D,), self.n, self.nb), self.embed)
+        nll = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
+        return nll.double().sum()
+
+
+class Roberta:
+    """A classifier on the first token."""
+
+    def __init__(self, keep):
+        self.embed, self.positions = keep(torch.randn(V_ROBERTA, D)), keep(torch.randn(514, D) * 0.1)
+        self.kind, self.n, self.nb = keep(vector(D)), keep(vector(D, 1)), keep(vector(D))
+        self.blocks = plain_blocks(keep)
+        self.dense, self.denseb = keep(matrix(D, D)), keep(vector(D))
+        self.out, self.outb = keep(matrix(3, D)), keep(vector(3))
+
+    def __call__(self, ids, variant):
+        x = F.embedding(ids, self.embed) + self.positions[2 : 2 + ids.shape[1]] + self.kind
+        x = F.layer_norm(x, (D,), self.n, self.nb)
+        for b in self.blocks:
+            x = F.layer_norm(x + attention(b, x, False), (D,), b["n1"], b["n1b"])
+            h = F.linear(F.gelu(F.linear(x, b["up"], b["upb"])), b["down"], b["downb"])
+            x = F.layer_norm(x + h, (D,), b["n2"], b["n2b"])
+        h = torch.tanh(F.linear(x[:, 0], self.dense, self.denseb))
+        return F.linear(h, self.out, self.outb).abs().double().sum()
+
+
+def tokens(rows, length, vocabulary, siblings):
+    def token(row, i):
+        row = 0 if siblings and i != length // 2 else row
+        return (row * 104729 + i * 7919 + 13) % (vocabulary - 10) + 5
+
+    return torch.tensor([[token(row, i) for i in range(length)] for row in range(rows)])
+
+
+def flops(model, rows, length, variant):
+    """Floating-point operations of the whole network as PyTorch runs it."""
+    if model == "gpt2":
+        length -= 1
+    t = rows * length
+    layer = 2 * t * D * (4 * D + 2 * INNER) + 4 * t * length * D
+    vocabulary = V_DIT if model == "dit" else V_GPT2
+    with_head = model == "gpt2" or variant == "head"
+    return LAYERS * layer + (2 * t * D * vocabulary if with_head else 0)
+
+
+def foreign(before, after, own):
+    """Share of the machine's CPU time that others used between two readings of /proc/stat."""
+    busy = (sum(after[:3]) - sum(before[:3])) / os.sysconf("SC_CLK_TCK")
+    total = (sum(after[:8]) - sum(before[:8])) / os.sysconf("SC_CLK_TCK")
+    return max(0.0, busy - own) / max(total, 1e-9)
+
+
+def stat():
+    try:
+        with open("/proc/stat") as file:
+            return [int(x) for x in file.readline().split()[1:]]
+    except OSError:
+        return [0] * 8
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("binary", help="target/release/examples/race")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="", help="run cases whose name contains this")
+    parser.add_argument("--cpu", action="store_true", help="compare CPU time; only fair with --threads 1")
+    parser.add_argument("--isa", choices=["best", "avx2"], default="best", help="hold both sides to AVX2")
+    parser.add_argument("--json", action="store_true", help="one JSON object per case on stdout")
+    args = parser.parse_args()
+
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(1)
+    with tempfile.TemporaryDirectory() as folder:
+        models = {}
+        for name, kind in (("dit", DiT), ("gpt2", GPT2), ("roberta", Roberta)):
+            keep = Writer()
+            models[name] = kind(keep)
+            keep.save(os.path.join(folder, name + ".bin"))
+        environment = dict(os.environ, RAYON_NUM_THREADS=str(args.threads))
+        ours = subprocess.Popen([args.binary, folder, args.isa], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                text=True, env=environment)
+        assert ours.stdout.readline().strip() == "ready", "our side did not start"
+    # The weights are read; the folder is gone.
+
+    def ask(line):
+        print(line, file=ours.stdin, flush=True)
+        return json.loads(ours.stdout.readline())
+
+    def ask_torch(model, rows, length, variant):
+        vocabulary = {"dit": V_DIT, "gpt2": V_GPT2, "roberta": V_ROBERTA}[model]
+        ids = tokens(rows, length, vocabulary, variant == "siblings")
+        with torch.inference_mode():
+            cpu, start = time.process_time(), time.perf_counter()
+            result = float(models[model](ids, variant))
+            wall, cpu = time.perf_counter() - start, time.process_time() - cpu
+        return {"ms": wall * 1e3, "cpu_ms": cpu * 1e3, "result": result}
+
+    peak = max(ask("peak")["gflops"] for _ in range(3))
+    print(f"torch {torch.__version__}, {args.threads} threads, FMA peak {peak:.0f} GFLOP/s", file=sys.stderr)
+    key = "cpu_ms" if args.cpu else "ms"
+    if not args.json:
+        print(f"| case | PyTorch ms | ours ms | ratio | our GFLOP/s | of peak | others' CPU |")
+        print(f"|---|---|---|---|---|---|---|")
+    worst = float("inf")
+    for case in CASES:
+        name = " ".join(map(str, case))
+        if args.only not in name:
+            continue
+        a, b, busy = [], [], []
+        for round_ in range(args.rounds + 1):
+            before, start = stat(), time.perf_counter()
+            x, y = ask_torch(*case), ask(name)
+            busy.append(foreign(before, stat(), (x["cpu_ms"] + y["cpu_ms"]) / 1e3))
+            off = abs(x["result"] - y["result"]) / max(1.0, abs(x["result"]))
+            # Sums of token ids may differ by a near-tie; everything else only by rounding.
+            bound = 2e-2 if case[3] == "head" else 1e-4
+            if off > bound:
+                sys.exit(f"{name}: PyTorch computed {x['result']}, we computed {y['result']}")
+            if round_ > 0:  # the first round warms both up
+                a.append(x[key])
+                b.append(y[key])
+        x, y = statistics.median(a), statistics.median(b)
+        speed = flops(*case) / y / 1e6
+        line = {"case": name, "torch_ms": round(x, 1), "ours_ms": round(y, 1), "ratio": round(x / y, 2),
+                "gflops": round(speed, 1), "peak": peak, "share_of_peak": round(speed / peak, 2),
+                "foreign": round(statistics.median(busy), 2)}
+        worst = min(worst, line["ratio"])
+        if args.json:
+            print(json.dumps(line), flush=True)
+        else:
+            print(f"| {name} | {x:.1f} | {y:.1f} | ×{x / y:.2f} | {speed:.0f} | {speed / peak:.0%} "
+                  f"| {line['foreign']:.0%} |", flush=True)
+    ours.stdin.close()
+    ours.wait()
+    print(f"worst ratio ×{worst:.2f}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
