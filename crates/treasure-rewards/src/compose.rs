@@ -122,7 +122,29 @@ impl Composite {
         window::seen(&self.leaves, text)
     }
 
-    /// Scores texts, part by part.
+    /// Every reward's value of every text.
+    fn columns(&self, texts: &[&str]) -> Result<Vec<Vec<f64>>> {
+        let mut columns = Vec::with_capacity(self.leaves.len());
+        for leaf in &self.leaves {
+            let mut column = Vec::with_capacity(texts.len());
+            for chunk in texts.chunks(self.batch_of(leaf.as_ref())) {
+                let values = leaf.score(chunk)?;
+                checked(leaf.name(), &values, chunk.len(), |row| quoted(chunk[row]))?;
+                column.extend(values);
+            }
+            columns.push(column);
+        }
+        Ok(columns)
+    }
+
+    /// Scores texts, part by part, without detail: texts that were scored before cost nothing.
+    pub fn score_parts(&self, texts: &[&str]) -> Result<Vec<Breakdown>> {
+        let plain = |column: Vec<f64>| column.into_iter().map(Explained::plain).collect();
+        let columns = self.columns(texts)?.into_iter().map(plain).collect();
+        Ok(self.join(columns, texts.len()))
+    }
+
+    /// Scores texts, part by part, with the detail of each reward, which is always asked afresh.
     pub fn breakdown(&self, texts: &[&str]) -> Result<Vec<Breakdown>> {
         let mut columns = Vec::with_capacity(self.leaves.len());
         for leaf in &self.leaves {
@@ -153,7 +175,10 @@ impl Composite {
     }
 
     fn batch_of(&self, leaf: &dyn TextReward) -> usize {
-        self.batch.unwrap_or_else(|| leaf.batch_size()).max(1)
+        match leaf.batch_size() {
+            usize::MAX => usize::MAX, // It makes its own batches.
+            own => self.batch.unwrap_or(own).max(1),
+        }
     }
 
     fn join(&self, columns: Vec<Vec<Explained>>, rows: usize) -> Vec<Breakdown> {
@@ -193,16 +218,7 @@ impl TextReward for Composite {
     }
 
     fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        let mut columns = Vec::with_capacity(self.leaves.len());
-        for leaf in &self.leaves {
-            let mut column = Vec::with_capacity(texts.len());
-            for chunk in texts.chunks(self.batch_of(leaf.as_ref())) {
-                let values = leaf.score(chunk)?;
-                checked(leaf.name(), &values, chunk.len(), |row| quoted(chunk[row]))?;
-                column.extend(values);
-            }
-            columns.push(column);
-        }
+        let columns = self.columns(texts)?;
         let total = |row: usize| {
             let values: Vec<f64> = columns.iter().map(|column| column[row]).collect();
             self.root.of(&values)

@@ -40,7 +40,7 @@ impl HeldOut {
             None => None,
         };
         Ok(Verdict {
-            rewards: self.reward.breakdown(texts)?,
+            rewards: self.reward.score_parts(texts)?,
             perplexities,
             dist: [1, 2, 3].map(|size| metrics::dist(continuations, size)),
             dist_reference: [1, 2, 3].map(|size| metrics::dist_reference(continuations, size)),

@@ -74,10 +74,10 @@ impl Pipeline {
         Ok(if seen == text.len() { text } else { text[..seen].into() })
     }
 
-    /// A complete sequence's reward with its parts.
+    /// A complete sequence's reward with its parts, without detail.
     pub fn breakdown(&self, tokens: &[TokenId]) -> Result<Breakdown> {
         let text = self.scored_text(tokens)?;
-        let mut rows = self.reward.breakdown(&[&text])?;
+        let mut rows = self.reward.score_parts(&[&text])?;
         Ok(rows.swap_remove(0))
     }
 }

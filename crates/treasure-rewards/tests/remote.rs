@@ -481,7 +481,7 @@ fn several_servers_share_the_load_and_one_may_be_missing() {
     };
     let (first, second) = (start(0), start(1));
     let mut options = quick();
-    options.remote.batch = 1;
+    options.batch = Some(1);
     let url = format!("reward+http://{},http://{}", first.address, second.address);
     let reward = build_with(&url, options.clone()).expect("a reward");
     assert_eq!(reward.score(&["a", "bb", "ccc", "dddd"]).expect("scores"), [1.0, 2.0, 3.0, 4.0]);
@@ -505,5 +505,6 @@ fn equal_texts_are_sent_once_per_run() {
     let reward = build(&format!("reward+http://{}", server.address));
     assert_eq!(reward.score(&["a", "bb", "a"]).expect("scores"), [1.0, 2.0, 1.0]);
     assert_eq!(reward.score(&["bb", "a"]).expect("scores"), [2.0, 1.0]);
+    assert_eq!(reward.score_parts(&["bb"]).expect("a row")[0].total, 2.0);
     assert_eq!(sent.load(Ordering::SeqCst), 2);
 }

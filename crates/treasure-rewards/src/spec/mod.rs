@@ -14,6 +14,7 @@ mod cursor;
 mod error;
 mod leaf;
 mod parse;
+mod scheme;
 
 use std::{fmt, str::FromStr};
 
