@@ -1,0 +1,12 @@
+//! Checkpoints through the public loading path: golden numbers, equal containers, bad input.
+
+mod bad_input;
+mod classifiers;
+mod containers;
+mod denoisers;
+mod gguf;
+mod hub;
+mod mutations;
+mod scorers;
+mod support;
+mod tokenizers;
