@@ -9,11 +9,12 @@ use std::sync::{
 
 use proptest::prelude::*;
 use support::build;
-use treasure_core::{Reward, TokenId, View};
+use treasure_core::{Bans, Limits, MaskedSeq, NoiseSchedule, Problem, Reward, TokenId, View};
 use treasure_rewards::{
     Composite, Detokenize, Layout, Piece, Pipeline, Result, Spec, TextOptions, TextReward, Window,
     clean_up_spaces,
 };
+use treasure_testkit::JointTable;
 
 const EOS: TokenId = 0;
 const BOS: TokenId = 1;
@@ -189,6 +190,24 @@ fn a_breakdown_of_tokens_is_that_of_their_text() {
     assert_eq!(row.total, 2.5);
     let view = pipeline.view(&[2, 3, 4]).expect("a view");
     assert_eq!(pipeline.score(&[&view]).expect("a score"), [2.5]);
+}
+
+#[test]
+fn siblings_that_leave_the_scored_text_unchanged_cost_nothing() {
+    let words = FirstWords::new("a", 2);
+    let reward = composite("exec:a", vec![words.clone()]);
+    let pipeline = Pipeline::new(reward, Arc::new(Words), Layout::prompt("the", 1, 4), [EOS]);
+    let table = JointTable::product(&vec![vec![1.0; WORDS.len()]; 5]);
+    let start = MaskedSeq::from_slots([Some(2), None, None, None, None]);
+    let schedule = NoiseSchedule::default();
+    let problem =
+        Problem::new(start, &schedule, &table, &pipeline, Bans::none(), Limits::default())
+            .expect("a problem");
+    let siblings =
+        [vec![2, 3, 4, 6, 2], vec![2, 3, 4, 6, 3], vec![2, 3, 6, EOS, 4], vec![2, 6, 6, EOS, 4]];
+    assert!(problem.score(&siblings).is_ok());
+    assert_eq!((problem.cost().reward_calls, problem.cost().reward_cache_hits), (2, 2));
+    assert_eq!(words.asked.load(Ordering::SeqCst), 2);
 }
 
 proptest! {
