@@ -217,6 +217,7 @@ fn parts_are_reported_as_written() {
         names("min(cola, length:3) + regex:a"),
         ["min(cola, length:3)", "cola", "length:3", "regex:a"]
     );
+    assert_eq!(names("2*(cola + perplexity)"), ["2*(cola + perplexity)", "cola", "perplexity"]);
     assert_eq!(names("cola + cola"), ["cola"]);
 }
 

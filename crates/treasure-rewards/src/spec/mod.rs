@@ -108,16 +108,16 @@ impl Node {
 
 impl Spec {
     /// The parts reported beside the total, in the order written: the terms of the sum, each followed
-    /// by the arguments if it is a function. Of a lone function, its arguments.
+    /// by its own parts if it is a function or in parentheses. Of a lone function, its parts.
     pub fn parts(&self) -> Vec<&Node> {
         fn arguments(node: &Node) -> &[Node] {
             match &node.kind {
                 Kind::Weighted(_, part) => arguments(part),
-                Kind::Min(parts) | Kind::Product(parts) => parts,
+                Kind::Sum(parts) | Kind::Min(parts) | Kind::Product(parts) => parts,
                 Kind::AtLeast(part, _) | Kind::AtMost(part, _) | Kind::Step(part, _) => {
                     std::slice::from_ref(part)
                 }
-                Kind::Sum(_) | Kind::Leaf(_) => &[],
+                Kind::Leaf(_) => &[],
             }
         }
         let mut found: Vec<&Node> = Vec::new();
