@@ -1,7 +1,8 @@
 //! The negative ELBO of Appendix B, estimated with its standard error.
 //!
 //! The paper's formulas have the wrong sign (α' < 0 meets −log p); here the loss is positive and bounds
-//! −log p(x) from above. With an exact denoiser and α from 1 to 0 the continuous bound is tight.
+//! −log p(x) of the sampler with as many steps from above. With an exact denoiser and α from 1 to 0 the
+//! continuous bound is −log p(x) of the joint itself.
 //! A likelihood is no search: it calls the denoiser itself and reports how often.
 
 use serde::Serialize;
@@ -20,7 +21,7 @@ pub enum NelboForm {
         /// T.
         steps: usize,
     },
-    /// The continuous limit; a sample draws α uniformly.
+    /// The continuous limit; a sample draws α among corruptions that mask something.
     Continuous,
     /// The continuous limit for α from 1 to 0, in its low-variance form: a sample draws the number n
     /// of masks uniformly, then which.
@@ -160,12 +161,39 @@ fn corruptions(
             corruption(masked_with(1.0 - schedule.alpha(t), key.fold(3)), t, weight)
         }
         NelboForm::Continuous => {
-            // ∫ −α'/(1 − α) E[…] dt = ∫ E[…]/(1 − α) dα: α uniform between α(1) and α(0).
+            // ∫ −α'/(1 − α) E[…] dt = ∫ E[…]/(1 − α) dα between α(1) and α(0). Without masks the
+            // loss is 0, so draw only corruptions with a mask: their share 1 − αᴸ makes the density
+            // (1 − αᴸ)/(1 − α) = Σ_{k<L} αᵏ, a mixture of powers, and the weight a constant.
+            let free: Vec<usize> = context.masked().collect();
             let (low, high) = (schedule.alpha(1.0), schedule.alpha(0.0));
-            let alpha = low + (high - low) * key.fold(2).uniform();
-            let weight = (high - low) / (1.0 - alpha);
-            let masks = masked_with(1.0 - alpha, key.fold(3));
-            corruption(masks, schedule.alpha_inv(alpha), weight)
+            let power = |base: f64, k: usize| base.powi(k as i32 + 1);
+            let masses: Vec<f64> = (0..free.len())
+                .map(|k| (power(high, k) - power(low, k)) / (k + 1) as f64)
+                .collect();
+            let total: f64 = masses.iter().sum();
+            let mut left = key.fold(2).uniform() * total;
+            let k = masses
+                .iter()
+                .position(|mass| {
+                    left -= mass;
+                    left < 0.0
+                })
+                .unwrap_or(free.len() - 1);
+            let u = key.fold(4).uniform();
+            let alpha =
+                (power(low, k) + u * (power(high, k) - power(low, k))).powf(1.0 / (k + 1) as f64);
+            // The first mask is at j with probability ∝ αʲ; behind it masks are independent.
+            let some = 1.0 - alpha.powi(free.len() as i32);
+            let first = (1.0 - key.fold(5).uniform() * some).ln() / alpha.ln();
+            let first = (first as usize).min(free.len() - 1);
+            let masks = (free.iter().enumerate())
+                .filter(|&(i, &at)| {
+                    let drawn = || key.fold(3).fold(at as u64).uniform() < 1.0 - alpha;
+                    i == first || (i > first && drawn())
+                })
+                .map(|(_, &at)| at)
+                .collect();
+            corruption(masks, schedule.alpha_inv(alpha), total)
         }
         NelboForm::MaskCount => {
             // For α from 1 to 0 the integral is Σ_n (1/n) E over the sets of n masks: n uniform.

@@ -1,0 +1,16 @@
+//! The search against exact oracles: every test name is a sentence about it.
+
+mod bad_input;
+mod budgets;
+mod common;
+mod costs;
+mod feynman_kac;
+mod golden;
+mod likelihood;
+mod observers;
+mod options;
+mod properties;
+mod randomness;
+mod sampling;
+mod theorems;
+mod values;
