@@ -41,7 +41,7 @@ impl Classifier {
     ) -> Result<Self> {
         let mut description = opened.description()?;
         let tokenizer = opened.tokenizer(resolver, options)?;
-        let (net, parameters) = opened.classifier()?;
+        let (net, parameters) = opened.classifier(true)?;
         net.stack.check().map_err(|source| Error::new(opened.source.name()).with_source(source))?;
         let rows = net.stack.embed.tokens.rows();
         if let Some(tokenizer) = &tokenizer {

@@ -42,6 +42,11 @@ impl Config {
         self.values.get(key).filter(|value| !value.is_null())
     }
 
+    /// Whether a key is there, be it null.
+    pub fn mentions(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
     /// The `model_type`.
     pub fn model_type(&self) -> Result<&str> {
         self.text("model_type")?.ok_or_else(|| {

@@ -1,9 +1,6 @@
 //! What a model is, in the words of `treasure models inspect`.
 
-use crate::{
-    Family, LoadOptions, MaskedLm, Resolver, Result, Role, Source, classifier::Classifier, load,
-    scorer::Scorer, stack::Storage,
-};
+use crate::{Family, LoadOptions, Resolver, Result, Role, Source, Tokenizer, load, stack::Storage};
 
 /// Facts about a model. What was not looked at is `None`.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,19 +53,35 @@ impl Description {
     }
 }
 
-/// Loads a model of any kind and describes it. A denoiser whose mask token is unknown is described all the
-/// same, without one.
+/// Describes a model of any kind from its headers; no weight is read. A denoiser whose mask token is
+/// unknown is described all the same, without one.
 pub fn inspect(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Description> {
     let opened = load::open(resolver, spec, options)?;
-    match opened.family.role() {
-        Role::Classifier => Ok(Classifier::from_opened(&opened, resolver, options)?.describe()),
-        Role::Scorer => Ok(Scorer::from_opened(&opened, resolver, options)?.describe()),
-        Role::Denoiser => match MaskedLm::from_opened(&opened, resolver, options) {
-            Ok(model) => Ok(model.describe()),
-            Err(error) if error.to_string().contains("no mask token") => opened.description(),
-            Err(error) => Err(error),
-        },
+    let tokenizer = opened.tokenizer(resolver, options)?;
+    let specials = tokenizer.as_ref().map(Tokenizer::specials);
+    let mut description = opened.description()?;
+    description.tokenizer_entries = tokenizer.as_ref().map(Tokenizer::size);
+    if opened.family.role() == Role::Classifier {
+        let (net, parameters) = opened.classifier(false)?;
+        description.parameters = parameters;
+        description.labels = net.labels;
+        description.max_length = Some(net.max_len);
+        description.layers = Some(net.stack.blocks.len());
+    } else {
+        let (net, parameters) = opened.language_model(false)?;
+        description.parameters = parameters;
+        description.vocabulary = Some(net.rows);
+        description.max_length = Some(net.max_len);
+        description.layers = Some(net.stack.blocks.len());
+        description.bos_id = specials.and_then(|s| s.bos).or(net.bos_id);
+        description.eos_id = specials.and_then(|s| s.eos).or(net.eos_id);
+        if opened.family.role() == Role::Denoiser {
+            description.mask_id = options.mask_id.or(net.mask_id).or_else(|| specials?.mask);
+            description.time_conditioned = Some(net.timed);
+        }
     }
+    description.memory_bytes = description.parameters * description.dtype.bytes() as u64;
+    Ok(description)
 }
 
 /// The `license` line in the front matter of a `README.md`.

@@ -50,8 +50,9 @@ pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Re
 }
 
 impl Opened {
-    fn checkpoint(&self) -> Checkpoint<'_> {
-        Checkpoint { place: self.source.name(), weights: &self.weights, storage: self.storage }
+    fn checkpoint(&self, load: bool) -> Checkpoint<'_> {
+        let place = self.source.name();
+        Checkpoint { place, weights: &self.weights, storage: self.storage, load }
     }
 
     /// Fails if the model is not of the wanted kind, and says which command or option is.
@@ -75,20 +76,22 @@ impl Opened {
         .with_hint(hint))
     }
 
-    /// Loads the network with its vocabulary head.
-    pub(crate) fn language_model(&self) -> Result<(LanguageModel, u64)> {
+    /// Loads the network with its vocabulary head, or without `load` an outline of it.
+    pub(crate) fn language_model(&self, load: bool) -> Result<(LanguageModel, u64)> {
         match &self.kind {
             Kind::HuggingFace(config) => {
-                arch::language_model(self.family, config, &self.checkpoint())
+                arch::language_model(self.family, config, &self.checkpoint(load))
             }
-            Kind::Gguf(header) => arch::gguf_model(header, &self.checkpoint()),
+            Kind::Gguf(header) => arch::gguf_model(header, &self.checkpoint(load)),
         }
     }
 
-    /// Loads the network with its classifier.
-    pub(crate) fn classifier(&self) -> Result<(ClassifierNet, u64)> {
+    /// Loads the network with its classifier, or without `load` an outline of it.
+    pub(crate) fn classifier(&self, load: bool) -> Result<(ClassifierNet, u64)> {
         match &self.kind {
-            Kind::HuggingFace(config) => arch::classifier(self.family, config, &self.checkpoint()),
+            Kind::HuggingFace(config) => {
+                arch::classifier(self.family, config, &self.checkpoint(load))
+            }
             Kind::Gguf(_) => Err(Error::new(format!(
                 "{}: a GGUF file cannot be a sequence classifier here",
                 self.source.name()

@@ -59,7 +59,7 @@ impl MaskedLm {
     ) -> Result<Self> {
         let mut description = opened.description()?;
         let tokenizer = opened.tokenizer(resolver, options)?;
-        let (net, parameters) = opened.language_model()?;
+        let (net, parameters) = opened.language_model(true)?;
         net.stack.check().map_err(|source| Error::new(opened.source.name()).with_source(source))?;
         let rows = net.head.vocabulary();
         if let Some(tokenizer) = &tokenizer {

@@ -38,7 +38,7 @@ impl Scorer {
     ) -> Result<Self> {
         let mut description = opened.description()?;
         let tokenizer = opened.tokenizer(resolver, options)?;
-        let (net, parameters) = opened.language_model()?;
+        let (net, parameters) = opened.language_model(true)?;
         net.stack.check().map_err(|source| Error::new(opened.source.name()).with_source(source))?;
         let rows = net.head.vocabulary();
         if let Some(tokenizer) = &tokenizer {
@@ -47,7 +47,7 @@ impl Scorer {
         let bos_id = tokenizer.as_ref().and_then(|tokenizer| {
             let specials = tokenizer.specials();
             let from_config = || net.bos_id.filter(|&id| tokenizer.knows(id));
-            specials.bos.or_else(|| if specials.stated() { None } else { from_config() })
+            specials.bos.or_else(|| if specials.bos_is_stated() { None } else { from_config() })
         });
         description.parameters = parameters;
         description.vocabulary = Some(rows);

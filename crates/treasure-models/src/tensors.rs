@@ -30,11 +30,13 @@ pub(crate) struct Tensors<'a> {
 
 impl<'a> Tensors<'a> {
     /// Runs `build` in the checking round, reports everything that does not fit, then runs it for real.
-    /// `ignored` says which other tensors a file may hold.
+    /// `ignored` says which other tensors a file may hold. Without `load` the result is an outline: all its
+    /// matrices are empty. Also returns the number of parameters.
     pub(crate) fn build<T>(
         weights: &'a Weights,
         storage: Storage,
         place: &str,
+        load: bool,
         ignored: impl Fn(&str) -> bool,
         mut build: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<(T, u64)> {
@@ -47,8 +49,12 @@ impl<'a> Tensors<'a> {
             misshapen: Vec::new(),
             parameters: 0,
         };
-        build(&mut this)?;
+        let outline = build(&mut this)?;
         this.report(place, ignored)?;
+        if !load {
+            return Ok((outline, this.parameters));
+        }
+        drop(outline);
         this.round = Round::Load;
         let built = build(&mut this)?;
         Ok((built, this.parameters))

@@ -96,6 +96,7 @@ pub(super) fn build(header: &Header, t: &mut Tensors<'_>) -> Result<LanguageMode
         stack,
         head: Head { transform: None, decoder },
         max_len: size_if("context_length")?.unwrap_or(2048),
+        rows: vocabulary,
         vocabulary,
         mask_id: token("mask_token_id")?,
         bos_id: token("bos_token_id")?,

@@ -96,6 +96,7 @@ pub(super) fn network(
         },
         head: Head { transform: None, decoder },
         max_len: positions,
+        rows: vocabulary,
         vocabulary,
         mask_id: config.token("mask_token_id")?,
         bos_id: config.token("bos_token_id")?,

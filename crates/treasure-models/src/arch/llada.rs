@@ -81,6 +81,7 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageMode
         stack,
         head: Head { transform: None, decoder },
         max_len: config.size_if("max_sequence_length")?.unwrap_or(4096),
+        rows,
         vocabulary,
         mask_id: config.token("mask_token_id")?,
         bos_id: config.token("bos_token_id")?,

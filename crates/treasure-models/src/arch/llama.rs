@@ -78,6 +78,7 @@ pub(super) fn network(
         stack,
         head: Head { transform: None, decoder },
         max_len: window.map_or(positions, |window| window.min(positions)),
+        rows: vocabulary,
         vocabulary,
         mask_id: config.token("mask_token_id")?,
         bos_id: config.token("bos_token_id")?,

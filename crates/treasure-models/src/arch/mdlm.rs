@@ -68,6 +68,7 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageMode
         stack,
         head: Head { transform: None, decoder: Arc::new(decoder) },
         max_len: config.size_if("model_length")?.unwrap_or(1024),
+        rows: vocabulary,
         vocabulary,
         // The mask is the last id and no tokenizer knows it.
         mask_id: config.token("mask_token_id")?.or(Some(vocabulary as u32 - 1)),

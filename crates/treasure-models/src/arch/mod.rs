@@ -50,6 +50,8 @@ pub(crate) struct LanguageModel {
     pub(crate) stack: Stack,
     pub(crate) head: Head,
     pub(crate) max_len: usize,
+    /// Rows of the embedding.
+    pub(crate) rows: usize,
     /// Ids below this are tokens; rows from here on are padding.
     pub(crate) vocabulary: usize,
     pub(crate) mask_id: Option<u32>,
@@ -72,6 +74,8 @@ pub(crate) struct Checkpoint<'a> {
     pub(crate) place: String,
     pub(crate) weights: &'a Weights,
     pub(crate) storage: Storage,
+    /// Whether weights are read; an outline without them is enough to describe a model.
+    pub(crate) load: bool,
 }
 
 /// Builds a language model from a Hugging Face layout; also returns the number of parameters.
@@ -98,8 +102,8 @@ pub(crate) fn language_model(
             ));
         }
     };
-    let Checkpoint { place, weights, storage } = checkpoint;
-    Tensors::build(weights, *storage, place, ignored(family), |t| build(config, t))
+    let Checkpoint { place, weights, storage, load } = checkpoint;
+    Tensors::build(weights, *storage, place, *load, ignored(family), |t| build(config, t))
 }
 
 /// Builds a Llama-family model from a GGUF file; also returns the number of parameters.
@@ -107,8 +111,8 @@ pub(crate) fn gguf_model(
     header: &Header,
     checkpoint: &Checkpoint<'_>,
 ) -> Result<(LanguageModel, u64)> {
-    let Checkpoint { place, weights, storage } = checkpoint;
-    Tensors::build(weights, *storage, place, |_| false, |t| gguf_llama::build(header, t))
+    let Checkpoint { place, weights, storage, load } = checkpoint;
+    Tensors::build(weights, *storage, place, *load, |_| false, |t| gguf_llama::build(header, t))
 }
 
 /// Builds a sequence classifier; also returns the number of parameters.
@@ -125,8 +129,8 @@ pub(crate) fn classifier(
             return Err(Error::expected(&checkpoint.place, "a sequence classifier", other));
         }
     };
-    let Checkpoint { place, weights, storage } = checkpoint;
-    Tensors::build(weights, *storage, place, ignored(family), |t| build(config, t))
+    let Checkpoint { place, weights, storage, load } = checkpoint;
+    Tensors::build(weights, *storage, place, *load, ignored(family), |t| build(config, t))
 }
 
 /// Tensors a published file may hold although the network does not use them.

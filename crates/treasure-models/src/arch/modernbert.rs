@@ -97,6 +97,7 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageMode
         stack,
         head: Head { transform: Some(transform), decoder },
         max_len: config.size_if("max_position_embeddings")?.unwrap_or(8192),
+        rows: vocabulary,
         vocabulary,
         mask_id: config.token("mask_token_id")?,
         bos_id: config.token("bos_token_id")?,

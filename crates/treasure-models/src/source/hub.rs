@@ -68,10 +68,9 @@ impl HubRepo {
     /// `None` if the repository has no such file, as far as the cache can tell when off the network.
     pub fn open(&self, file: &str) -> Result<Option<Blob>> {
         let snapshot = self.snapshot();
-        if let Some(path) = snapshot.as_ref().map(|snapshot| snapshot.join(file)) {
-            if path.is_file() {
-                return Blob::open(&path).map(Some);
-            }
+        let path = snapshot.as_ref().map(|snapshot| snapshot.join(file));
+        if let Some(path) = path.filter(|path| path.is_file()) {
+            return Blob::open(&path).map(Some);
         }
         let cached = snapshot.is_some();
         if self.offline || (cached && self.unreachable.load(Ordering::Relaxed)) {

@@ -107,6 +107,15 @@ impl Tokenizer {
         &self.specials
     }
 
+    /// Every token that decoding leaves out, in increasing order.
+    pub fn special_ids(&self) -> Vec<u32> {
+        let added = self.whole.get_added_tokens_decoder();
+        let special = added.iter().filter(|(_, token)| token.special).map(|(&id, _)| id);
+        let mut ids: Vec<u32> = special.collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// The ids of a text, with or without the special tokens its model was trained to see around it.
     pub fn encode(&self, text: &str, special_tokens: bool) -> Result<Vec<u32>> {
         encode(&self.whole, text, special_tokens, &self.name)

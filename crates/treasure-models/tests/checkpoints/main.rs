@@ -6,6 +6,8 @@ mod containers;
 mod denoisers;
 mod gguf;
 mod hub;
+#[cfg(target_os = "linux")]
+mod memory;
 mod mutations;
 mod scorers;
 mod support;

@@ -168,6 +168,13 @@ fn special_tokens_come_from_the_files_beside_the_tokenizer() {
     let specials = tokenizer.specials();
     assert_eq!((specials.bos, specials.eos, specials.pad), (Some(0), Some(2), None));
     assert_eq!(specials.mask, Some(210));
+    // Without such files the names that GPT-2's and RoBERTa's classes have by default.
+    assert_eq!((load("mdlm").specials().bos, load("mdlm").specials().eos), (Some(209), Some(209)));
+    // A file that says there is none is believed.
+    fs::write(dir.path().join("tokenizer_config.json"), json!({"bos_token": null}).to_string())
+        .unwrap();
+    let tokenizer = Tokenizer::load(&Source::Directory(dir.path().to_owned())).unwrap().unwrap();
+    assert_eq!(tokenizer.specials().bos, None);
 }
 
 #[test]
