@@ -2,9 +2,48 @@
 //!
 //! Guarantee: what is forgotten depends only on the order of calls, never on addresses or hash seeds.
 
-use std::{borrow::Borrow, collections::BTreeMap, hash::Hash, sync::Arc};
+use std::{
+    borrow::Borrow,
+    collections::{BTreeMap, hash_map::Entry as Place},
+    hash::{BuildHasher, Hash, Hasher},
+    sync::Arc,
+};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+/// A key that is hashed once, however often it is looked up: hashing whole sequences is what a search
+/// step would otherwise spend most of its time on.
+#[derive(Debug)]
+pub(crate) struct Hashed<K> {
+    hash: u64,
+    key: K,
+}
+
+impl<K: Hash> Hashed<K> {
+    /// Hashes a key.
+    pub(crate) fn new(key: K) -> Self {
+        Self { hash: FxBuildHasher.hash_one(&key), key }
+    }
+
+    /// The key itself.
+    pub(crate) fn key(&self) -> &K {
+        &self.key
+    }
+}
+
+impl<K> Hash for Hashed<K> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl<K: PartialEq> PartialEq for Hashed<K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.key == other.key
+    }
+}
+
+impl<K: Eq> Eq for Hashed<K> {}
 
 #[derive(Debug)]
 struct Entry<V> {
@@ -52,13 +91,14 @@ impl<K: Hash + Eq, V: Clone> Memo<K, V> {
 
     /// Remembers a new key, and forgets the least recently used ones if that is too much.
     pub(crate) fn insert(&mut self, key: Arc<K>, value: V, weight: usize) {
-        if weight > self.capacity || self.entries.contains_key(&key) {
+        if weight > self.capacity {
             return;
         }
+        let Place::Vacant(place) = self.entries.entry(key.clone()) else { return };
         self.clock += 1;
         self.weight += weight;
-        self.by_use.insert(self.clock, key.clone());
-        self.entries.insert(key, Entry { value, weight, last_use: self.clock });
+        place.insert(Entry { value, weight, last_use: self.clock });
+        self.by_use.insert(self.clock, key);
         while self.weight > self.capacity {
             let Some((_, oldest)) = self.by_use.pop_first() else { break };
             if let Some(entry) = self.entries.remove(&oldest) {

@@ -10,7 +10,8 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     Answer, Bans, Cost, Denoiser, Encoding, Error, Finished, Flow, Halt, Limits, MaskedSeq,
-    Question, Result, Reward, Schedule, State, StopReason, TokenId, View, Want, guard, memo::Memo,
+    Question, Result, Reward, Schedule, State, StopReason, TokenId, View, Want, guard,
+    memo::{Hashed, Memo},
     schedule,
 };
 
@@ -40,14 +41,14 @@ impl Encoded {
     }
 }
 
-type StateKey = (Arc<MaskedSeq>, u64);
+type StateKey = Hashed<(Arc<MaskedSeq>, u64)>;
 
 #[derive(Debug)]
 struct Ledger {
     cost: Cost,
     encodings: Memo<StateKey, Encoding>,
-    rewards: Memo<View, f64>,
-    proxies: Memo<View, f64>,
+    rewards: Memo<Hashed<View>, f64>,
+    proxies: Memo<Hashed<View>, f64>,
     best: Option<Finished>,
 }
 
@@ -218,7 +219,7 @@ impl<'a> Problem<'a> {
     }
 
     fn state_key(&self, seq: &Arc<MaskedSeq>, t: f64) -> StateKey {
-        (seq.clone(), if self.time_agnostic() { 0 } else { t.to_bits() })
+        Hashed::new((seq.clone(), if self.time_agnostic() { 0 } else { t.to_bits() }))
     }
 
     /// Runs states through the denoiser, equal ones once. A complete sequence needs no pass.
@@ -252,10 +253,11 @@ impl<'a> Problem<'a> {
         let mut computed = Vec::new();
         if !fresh.is_empty() {
             self.check_deadline()?;
-            let time =
-                |key: &StateKey| if self.time_agnostic() { 0.0 } else { f64::from_bits(key.1) };
+            let time = |key: &StateKey| {
+                if self.time_agnostic() { 0.0 } else { f64::from_bits(key.key().1) }
+            };
             let mut batch: Vec<_> =
-                fresh.iter().map(|key| State { seq: &key.0, t: time(key) }).collect();
+                fresh.iter().map(|key| State { seq: &key.key().0, t: time(key) }).collect();
             if self.time_agnostic() {
                 // The time is told all the same, from the first request for each state.
                 for ((_, t), index) in states.iter().zip(&fresh_of).rev() {
@@ -271,7 +273,7 @@ impl<'a> Problem<'a> {
         ledger.cost.nfe += fresh.len() as u64;
         ledger.cost.nfe_hits += (states.len() - fresh.len()) as u64;
         for (key, encoding) in fresh.into_iter().zip(&computed) {
-            let weight = encoding.bytes() + key.0.len() * 4 + 64;
+            let weight = encoding.bytes() + key.key().0.len() * 4 + 64;
             ledger.encodings.insert(key, encoding.clone(), weight);
         }
         Ok(states
@@ -366,13 +368,13 @@ impl<'a> Problem<'a> {
         reward: &dyn Reward,
         completions: &[Vec<TokenId>],
         left: Option<u64>,
-        memory: fn(&mut Ledger) -> &mut Memo<View, f64>,
+        memory: fn(&mut Ledger) -> &mut Memo<Hashed<View>, f64>,
     ) -> Flow<(Vec<Option<f64>>, u64)> {
-        let mut fresh: Vec<Arc<View>> = Vec::new();
+        let mut fresh: Vec<Arc<Hashed<View>>> = Vec::new();
         let mut slots: Vec<Result<f64, usize>> = Vec::with_capacity(completions.len());
-        let mut seen: FxHashMap<Arc<View>, usize> = FxHashMap::default();
+        let mut seen: FxHashMap<Arc<Hashed<View>>, usize> = FxHashMap::default();
         for tokens in completions {
-            let view = guard::reward(reward, || reward.view(tokens))?;
+            let view = Hashed::new(guard::reward(reward, || reward.view(tokens))?);
             slots.push(match memory(&mut self.ledger.borrow_mut()).get(&view) {
                 Some(value) => Ok(value),
                 None => {
@@ -389,7 +391,7 @@ impl<'a> Problem<'a> {
         let mut computed = Vec::new();
         if !fresh.is_empty() {
             self.check_deadline()?;
-            let batch: Vec<&View> = fresh.iter().map(AsRef::as_ref).collect();
+            let batch: Vec<&View> = fresh.iter().map(|view| view.key()).collect();
             computed = guard::reward(reward, || reward.score(&batch))?;
             guard::scores(reward, &batch, &computed)?;
         }
@@ -397,7 +399,7 @@ impl<'a> Problem<'a> {
         let mut ledger = self.ledger.borrow_mut();
         for (view, &value) in fresh.into_iter().zip(&computed) {
             let weight = 96
-                + match &*view {
+                + match view.key() {
                     View::Tokens(tokens) => tokens.len() * 4,
                     View::Text(text) => text.len(),
                 };
