@@ -156,12 +156,28 @@ impl Error {
             Self::Merge { .. } => {
                 "finish the missing samples with --resume, then merge again".into()
             }
-            Self::Sample { .. } => {
-                "when the cause is gone, run the same command with --resume".into()
+            Self::Sample { source, .. } => {
+                let resume = "when the cause is gone, run the same command with --resume";
+                deeper_hint(&**source).map_or(resume.into(), |hint| format!("{hint}; {resume}"))
             }
+            Self::World { source: Some(source), .. } => return deeper_hint(&**source),
             _ => return None,
         })
     }
+}
+
+/// The hint of the model or reward error that lies at the root of another.
+fn deeper_hint(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let mut at = Some(error);
+    while let Some(error) = at {
+        let of_model = error.downcast_ref().and_then(treasure_models::Error::hint);
+        let of_reward = error.downcast_ref().and_then(treasure_rewards::Error::hint);
+        if let Some(hint) = of_model.or(of_reward) {
+            return Some(hint.to_owned());
+        }
+        at = error.source();
+    }
+    None
 }
 
 /// Attaches the path and the action to an I/O error.

@@ -7,11 +7,13 @@ pub mod figures;
 pub mod method;
 mod progress;
 pub mod search;
+mod text_world;
 mod world;
 
 use std::path::Path;
 
 pub use progress::{Progress, duration};
+pub use text_world::TextWorld;
 pub use world::{Indifferent, Reading, Task, World};
 
 use crate::{

@@ -12,7 +12,13 @@ use std::{
 };
 
 use super::{Manifest, read_rows, shard_files};
-use crate::{Error, Result, error::at, row::Row};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Error, Result,
+    error::at,
+    row::{Row, Timing},
+};
 
 /// What a merge made.
 #[derive(Clone, Debug)]
@@ -90,12 +96,43 @@ pub fn merge(directories: &[PathBuf], out: &Path) -> Result<Merged> {
     write_whole(&samples, rows.iter().map(|row| json(&row.canonical())))?;
     write_whole(
         &timings,
-        rows.iter().map(|row| json(&serde_json::json!({"id": row.id, "timing": row.timing}))),
+        rows.iter().map(|row| json(&Timed { id: row.id.clone(), timing: row.timing.clone() })),
     )?;
     Ok(Merged { samples, timings, rows: rows.len(), files })
 }
 
-fn json(value: &impl serde::Serialize) -> String {
+/// The rows of a folder that holds only what a merge made, with their seconds.
+pub(super) fn read_merged(directory: &Path, fingerprint: &str) -> Result<Vec<Row>> {
+    let samples = directory.join("samples.jsonl");
+    if !samples.exists() {
+        return Ok(Vec::new());
+    }
+    let mut rows = read_rows(&samples, fingerprint)?;
+    let path = directory.join("timings.jsonl");
+    let text = fs::read_to_string(&path).map_err(at(&path, "reading"))?;
+    let mut timings = BTreeMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let timed: Timed = serde_json::from_str(line).map_err(|error| Error::Row {
+            path: path.clone(),
+            line: index + 1,
+            message: error.to_string(),
+        })?;
+        timings.insert(timed.id, timed.timing);
+    }
+    for row in &mut rows {
+        row.timing = timings.remove(&row.id).flatten();
+    }
+    Ok(rows)
+}
+
+/// A line of `timings.jsonl`.
+#[derive(Serialize, Deserialize)]
+struct Timed {
+    id: String,
+    timing: Option<Timing>,
+}
+
+fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("a row has only string keys")
 }
 

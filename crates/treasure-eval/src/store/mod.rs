@@ -139,12 +139,19 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Reads the rows of a run, finished or not.
+    /// Reads the rows of a run, finished or not: from its shards, or where only the merged files were
+    /// kept, from those.
     pub fn read(directory: &Path) -> Result<Self> {
         let manifest = Manifest::read(directory)?;
         let fingerprint = manifest.fingerprint();
         let mut by_id = BTreeMap::new();
-        for file in shard_files(directory)? {
+        let shards = shard_files(directory)?;
+        if shards.is_empty() {
+            for row in merge::read_merged(directory, &fingerprint)? {
+                by_id.insert(row.id.clone(), row);
+            }
+        }
+        for file in shards {
             for row in read_rows(&file, &fingerprint)? {
                 by_id.entry(row.id.clone()).or_insert(row);
             }

@@ -1,10 +1,9 @@
 //! Rows → one summary for each method × width × reward.
 
-pub mod dist;
-
 use std::collections::BTreeMap;
 
 use treasure_core::Key;
+use treasure_rewards::metrics::{dist, dist_reference};
 
 use crate::{
     plan::{Plan, Variant},
@@ -139,8 +138,8 @@ fn summary(plan: &Plan, reward: usize, variant: usize, group: &[Scored<'_>]) -> 
         heldout_accuracy: estimate(&values("/heldout-accuracy")),
         ppl: estimate(&ppl),
         ppl_over_limit: ppl.iter().filter(|(_, ppl)| *ppl >= REFERENCE_PPL_LIMIT).count(),
-        dist_reference: [1, 2, 3].map(|n| pooled(group, |texts| dist::reference(texts, n))),
-        dist_usual: [1, 2, 3].map(|n| pooled(group, |texts| dist::usual(texts, n))),
+        dist_reference: [1, 2, 3].map(|n| pooled(group, |texts| dist_reference(texts, n))),
+        dist_usual: [1, 2, 3].map(|n| pooled(group, |texts| dist(texts, n))),
         cost: [
             average(|work| work.nfe),
             average(|work| work.nfe_hits),

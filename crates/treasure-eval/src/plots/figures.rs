@@ -1,0 +1,199 @@
+//! The figures of the paper, and reward against each kind of cost.
+
+use std::collections::BTreeMap;
+
+use super::{Band, Chart, Figure, Line, Point};
+use crate::{
+    Result,
+    metrics::Summary,
+    plan::Plan,
+    row::{Row, Spread},
+};
+
+/// The unit of a reward's axis.
+fn unit(reward: &str) -> String {
+    match reward {
+        "perplexity" => "mean −NLL (nats per token)".into(),
+        _ => format!("mean log p ({reward})"),
+    }
+}
+
+/// Mean reward against NFE, reward calls and seconds, one line for each method; three figures a reward.
+pub fn curves(reward: &str, summaries: &[Summary]) -> Result<Vec<Figure>> {
+    type Axis = (&'static str, &'static str, fn(&Summary) -> f64);
+    let axes: [Axis; 3] = [
+        ("nfe", "NFE: sequences run through the denoiser", |s| s.cost[0]),
+        ("calls", "reward calls", |s| s.cost[2]),
+        ("seconds", "seconds", |s| s.seconds),
+    ];
+    let of_reward: Vec<&Summary> = summaries.iter().filter(|s| s.reward == reward).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for summary in &of_reward {
+        if !names.contains(&summary.settings.name.as_str()) {
+            names.push(&summary.settings.name);
+        }
+    }
+    let mut figures = Vec::new();
+    for (name, x_label, x) in axes {
+        let lines = names.iter().enumerate().map(|(style, method)| {
+            let own = of_reward.iter().filter(|s| s.settings.name == *method);
+            let mut points: Vec<Point> = own
+                .map(|s| Point {
+                    x: x(s).max(1e-3),
+                    y: s.mean.mean,
+                    interval: Some((s.mean.lo, s.mean.hi)),
+                })
+                .collect();
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            Line { label: Some((*method).into()), style, markers: true, points }
+        });
+        figures.extend(
+            Chart {
+                name: format!("{reward}-by-{name}"),
+                caption: format!("{reward}: mean reward with 95 % interval against {x_label}"),
+                x_label: x_label.into(),
+                y_label: unit(reward),
+                log_x: true,
+                lines: lines.collect(),
+                ..Chart::default()
+            }
+            .draw()?,
+        );
+    }
+    Ok(figures)
+}
+
+/// Mean reward against the beam width at one tree width.
+pub fn beam_width(reward: &str, summaries: &[Summary]) -> Result<Option<Figure>> {
+    let own = summaries.iter().filter(|s| s.reward == reward);
+    let points = own
+        .filter_map(|s| {
+            let x = s.settings.beam_width? as f64;
+            Some(Point { x, y: s.mean.mean, interval: Some((s.mean.lo, s.mean.hi)) })
+        })
+        .collect();
+    let line = Line { label: Some("TReASURe, m = 4".into()), style: 0, markers: true, points };
+    Chart {
+        name: format!("{reward}-by-beam-width"),
+        caption: format!(
+            "{reward}: effect of the beam width at fixed tree width (the paper's Figure 5)"
+        ),
+        x_label: "beam width b".into(),
+        y_label: unit(reward),
+        lines: vec![line],
+        ..Chart::default()
+    }
+    .draw()
+}
+
+/// The share of states with so many distinct children, for each beam width; one figure for each T.
+pub fn branching(rows: &[Row]) -> Result<Vec<Figure>> {
+    let mut counts = BTreeMap::<usize, BTreeMap<usize, Vec<u64>>>::new();
+    for entry in rows.iter().flat_map(|row| &row.branching) {
+        let own = counts.entry(entry.steps).or_default();
+        let total = own.entry(entry.beam_width).or_insert_with(|| vec![0; entry.beam_width]);
+        total.iter_mut().zip(&entry.distinct).for_each(|(sum, count)| *sum += count);
+    }
+    let mut figures = Vec::new();
+    for (steps, by_width) in counts {
+        let lines = by_width.iter().enumerate().map(|(style, (width, counts))| {
+            let all = counts.iter().sum::<u64>().max(1) as f64;
+            let points = counts
+                .iter()
+                .enumerate()
+                .map(|(i, &count)| Point {
+                    x: (i + 1) as f64,
+                    y: 100.0 * count as f64 / all,
+                    interval: None,
+                })
+                .collect();
+            Line { label: Some(format!("b = {width}")), style, markers: true, points }
+        });
+        figures.extend(
+            Chart {
+                name: format!("branching-t{steps}"),
+                caption: format!("Effective branches of parallel sampling with T = {steps} (the paper's Figure 2)"),
+                x_label: "distinct children".into(),
+                y_label: "share of states (%)".into(),
+                lines: lines.collect(),
+                ..Chart::default()
+            }
+            .draw()?,
+        );
+    }
+    Ok(figures)
+}
+
+/// Median, quartiles and range of the reward of sampled completions, one figure for each trajectory.
+pub fn variation(plan: &Plan, rows: &[Row]) -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for row in rows.iter().filter(|row| !row.variation.is_empty()) {
+        let reward = row.id.split('/').nth(1).unwrap_or_default();
+        let start = row.variation.iter().map(|spread| spread.masks).max().unwrap_or_default();
+        let x = |spread: &Spread| (start - spread.masks) as f64;
+        let band = |opacity, low: fn(&Spread) -> f64, high: fn(&Spread) -> f64| Band {
+            style: 0,
+            opacity,
+            edges: row.variation.iter().map(|s| (x(s), low(s), high(s))).collect(),
+        };
+        let line = |style, label: &str, y: fn(&Spread) -> f64| Line {
+            label: Some(label.into()),
+            style,
+            markers: false,
+            points: row
+                .variation
+                .iter()
+                .map(|s| Point { x: x(s), y: y(s), interval: None })
+                .collect(),
+        };
+        let prompt = plan.prompts.get(row.prompt).map(|prompt| prompt.trim()).unwrap_or_default();
+        figures.extend(
+            Chart {
+                name: format!("variation-{reward}-p{:02}-c{:02}", row.prompt + 1, row.continuation + 1),
+                caption: format!(
+                    "{reward}, “{prompt}”: median, quartiles and range over {} sampled completions of each state (the paper's Figures 3 and 6)",
+                    plan.completions
+                ),
+                x_label: "tokens revealed".into(),
+                y_label: unit(reward),
+                bands: vec![band(0.15, |s| s.min, |s| s.max), band(0.3, |s| s.q1, |s| s.q3)],
+                lines: vec![
+                    line(0, "median", |s| s.median),
+                    line(1, "quartiles", |s| s.q1),
+                    Line { label: None, ..line(1, "", |s| s.q3) },
+                    line(2, "range", |s| s.min),
+                    Line { label: None, ..line(2, "", |s| s.max) },
+                ],
+                ..Chart::default()
+            }
+            .draw()?,
+        );
+    }
+    Ok(figures)
+}
+
+/// The best value in the beam after each step, one line a trial; ten trials at most.
+pub fn trajectories(reward: &str, variant: &str, rows: &[Row]) -> Result<Option<Figure>> {
+    let own = rows.iter().filter(|row| row.variant == variant).flat_map(|row| &row.samples);
+    let own = own.filter(|s| s.reward.as_deref() == Some(reward) && !s.trajectory.is_empty());
+    let lines = own.take(10).enumerate().map(|(trial, sample)| {
+        let start = sample.trajectory.iter().map(|&(masks, _)| masks + 1).max().unwrap_or_default();
+        let point =
+            |&(masks, y): &(usize, f64)| Point { x: (start - masks) as f64, y, interval: None };
+        Line {
+            label: Some(format!("trial {}", trial + 1)),
+            style: trial,
+            markers: false,
+            points: sample.trajectory.iter().map(point).collect(),
+        }
+    });
+    Chart {
+        name: format!("trajectories-{reward}"),
+        caption: format!("{reward}: best value in the beam of {variant} as tokens are revealed (the paper's Figure 4)"),
+        x_label: "tokens revealed".into(),
+        y_label: unit(reward),
+        lines: lines.collect(),
+        ..Chart::default()
+    }
+    .draw()
+}

@@ -1,0 +1,126 @@
+//! The report: one self-contained HTML file, and the same numbers as CSV and Markdown.
+//!
+//! Guarantees: no request leaves the page; every text from a model, a prompt or a config is escaped.
+
+mod html;
+pub mod published;
+mod trees;
+
+pub use html::html;
+pub use trees::{Tree, trees};
+
+use crate::{
+    Result, metrics,
+    plots::{self, Figure},
+    store::Finished,
+    tables,
+};
+
+/// The tables of a run as (file name ending, text): CSV, all judges' CSV, tests, Markdown and rows.
+pub fn documents(run: &Finished) -> Result<Vec<(&'static str, String)>> {
+    let plan = &run.manifest.plan;
+    let summaries = metrics::summarise(plan, &run.rows);
+    let mut out = Vec::new();
+    if !summaries.is_empty() {
+        out.push((".csv", tables::csv(&summaries)));
+        out.push(("-judges.csv", tables::judges_csv(&summaries)));
+    }
+    out.push((".md", markdown(run)));
+    if let Some(beside) = published::beside(plan, &summaries) {
+        out.push(("-paper.md", beside));
+    }
+    let rows =
+        run.rows.iter().map(|row| serde_json::to_string(row).expect("a row has string keys"));
+    out.push((".jsonl", rows.map(|row| row + "\n").collect()));
+    Ok(out)
+}
+
+/// The Markdown tables of a run.
+pub fn markdown(run: &Finished) -> String {
+    let plan = &run.manifest.plan;
+    let summaries = metrics::summarise(plan, &run.rows);
+    let mut out = format!(
+        "# {}\n\n{} size, model `{}`, {} prompts × {} continuations of {} tokens, seed {}; plan `{}`, treasure {}.\n\n",
+        plan.title,
+        plan.size.name(),
+        plan.model,
+        plan.prompts.len(),
+        plan.continuations,
+        plan.length,
+        plan.seed,
+        run.manifest.fingerprint(),
+        run.manifest.version
+    );
+    if !run.missing.is_empty() {
+        out += &format!("**Unfinished: {} samples are missing.**\n\n", run.missing.len());
+    }
+    for remark in metrics::remarks(plan, &summaries) {
+        out += &format!("- {remark}\n");
+    }
+    for reward in &plan.rewards {
+        let (header, rows) = tables::table(&reward.name, &summaries);
+        if !rows.is_empty() {
+            out += &format!(
+                "\n## {} (`{}`)\n\n{}",
+                reward.name,
+                reward.spec,
+                tables::markdown(&header, &rows)
+            );
+        }
+    }
+    let tests = metrics::tests(plan, &summaries);
+    if !tests.is_empty() {
+        let (header, rows) = tables::test_table(&tests);
+        out += &format!("\n## Paired tests\n\n{}", tables::markdown(&header, &rows));
+    }
+    out += &branching_markdown(run);
+    out
+}
+
+fn branching_markdown(run: &Finished) -> String {
+    let mut sums = std::collections::BTreeMap::<(usize, usize), (f64, u64, u64)>::new();
+    for entry in run.rows.iter().flat_map(|row| &row.branching) {
+        let sum = sums.entry((entry.steps, entry.beam_width)).or_default();
+        for (index, &count) in entry.distinct.iter().enumerate() {
+            sum.0 += (index + 1) as f64 * count as f64;
+            sum.1 += count;
+            sum.2 += if index < 2 { count } else { 0 };
+        }
+    }
+    if sums.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = sums
+        .into_iter()
+        .map(|((steps, width), (sum, count, few))| {
+            let count = count.max(1) as f64;
+            vec![
+                steps.to_string(),
+                width.to_string(),
+                format!("{:.2}", sum / count),
+                format!("{:.1}", 100.0 * few as f64 / count),
+            ]
+        })
+        .collect();
+    let header = ["T", "beam width b", "mean distinct children", "states with 1 or 2 distinct (%)"];
+    format!("\n## Effective branches\n\n{}", tables::markdown(&header, &rows))
+}
+
+/// The figures that a run has data for.
+pub fn figures(run: &Finished) -> Result<Vec<Figure>> {
+    let plan = &run.manifest.plan;
+    let summaries = metrics::summarise(plan, &run.rows);
+    let mut out = plots::branching(&run.rows)?;
+    out.extend(plots::variation(plan, &run.rows)?);
+    let narrowest = plan.variants.iter().find(|variant| variant.method == "treasure");
+    for reward in &plan.rewards {
+        out.extend(plots::curves(&reward.name, &summaries)?);
+        if plan.name == "beam-width" {
+            out.extend(plots::beam_width(&reward.name, &summaries)?);
+        }
+        if let Some(variant) = narrowest {
+            out.extend(plots::trajectories(&reward.name, &variant.id, &run.rows)?);
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,255 @@
+//! Real checkpoints and judges: the world every preset runs in.
+//!
+//! Rewards keep no memory between samples here, so that seconds are those of a sample on its own.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use sha2::{Digest, Sha256};
+use treasure_core::{Bans, Denoiser, MaskedSeq, Reward, TokenId};
+use treasure_models::{LoadOptions, MaskedLm, Resolver, Source};
+use treasure_rewards::{
+    Composite, Detokenize, Layout, Pipeline, Preset, RewardOptions, Rewards, Spec, TextReward as _,
+    spec::Leaf,
+};
+
+use super::world::{Reading, Task, World};
+use crate::{
+    Error, Result,
+    config::Protocol,
+    plan::{Plan, hex},
+    store::{ModelHash, hash_directory},
+};
+
+type Known = Mutex<HashMap<String, Arc<Composite>>>;
+
+/// A denoiser with judges.
+pub struct TextWorld {
+    resolver: Resolver,
+    model: Arc<MaskedLm>,
+    preset: Preset,
+    /// What the search optimises, under the plan's protocol.
+    rewards: Rewards,
+    known_rewards: Known,
+    /// What is reported, always on whole texts.
+    judges: Rewards,
+    known_judges: Known,
+}
+
+fn failed<E>(what: &str, message: &str) -> impl FnOnce(E) -> Error
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let (what, message) = (what.to_owned(), message.to_owned());
+    move |error| Error::World { what, message, source: Some(Box::new(error)) }
+}
+
+impl TextWorld {
+    /// Loads the plan's denoiser; judges are loaded when first asked.
+    pub fn load(plan: &Plan, resolver: Resolver, load: &LoadOptions) -> Result<Self> {
+        let model = MaskedLm::load(&resolver, &plan.model, load)
+            .map_err(failed(&format!("model {}", plan.model), "cannot be loaded"))?;
+        let preset = match plan.protocol {
+            Protocol::Own => Preset::Plain,
+            Protocol::Fk => Preset::Fk,
+        };
+        let options = |preset| RewardOptions { preset, cache_bytes: 0, ..RewardOptions::default() };
+        Ok(Self {
+            model: Arc::new(model),
+            preset,
+            rewards: Rewards::new(resolver.clone(), options(preset)),
+            known_rewards: Mutex::default(),
+            judges: Rewards::new(resolver.clone(), options(Preset::Plain)),
+            known_judges: Mutex::default(),
+            resolver,
+        })
+    }
+
+    fn layout(task: &Task) -> Layout {
+        let generated = task.start.n_masked();
+        Layout::prompt(task.prompt.clone(), task.start.len() - generated, generated)
+    }
+
+    fn ends(&self) -> Vec<TokenId> {
+        self.model.eos_id().into_iter().collect()
+    }
+
+    /// Totals of NLL and numbers of tokens of some texts.
+    fn nll(&self, spec: &str, texts: &[&str]) -> Result<Vec<(f64, f64)>> {
+        let composite = build(&self.judges, &self.known_judges, spec)?;
+        let rows = composite.breakdown(texts).map_err(failed(spec, "cannot score the texts"))?;
+        let total = |detail: &serde_json::Value| {
+            let tokens = detail["tokens"].as_f64()?;
+            Some((detail["nll_mean"].as_f64()? * tokens, tokens))
+        };
+        rows.iter()
+            .map(|row| row.detail.as_ref().and_then(total))
+            .collect::<Option<_>>()
+            .ok_or_else(|| Error::World {
+                what: format!("perplexity by {spec}"),
+                message: "expected a scorer such as perplexity or ppl:MODEL".into(),
+                source: None,
+            })
+    }
+}
+
+fn build(rewards: &Rewards, known: &Known, spec: &str) -> Result<Arc<Composite>> {
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(composite) = known.get(spec) {
+        return Ok(composite.clone());
+    }
+    let parsed: Spec = spec.parse().map_err(failed(&format!("reward {spec}"), "cannot be read"))?;
+    let composite =
+        rewards.build(&parsed).map_err(failed(&format!("reward {spec}"), "cannot be built"))?;
+    known.insert(spec.into(), composite.clone());
+    Ok(composite)
+}
+
+impl World for TextWorld {
+    fn denoiser(&self) -> &dyn Denoiser {
+        &*self.model
+    }
+
+    fn task(&self, plan: &Plan, prompt: &str) -> Result<Task> {
+        let model = &self.model;
+        let tokenizer = model
+            .tokenizer()
+            .map_err(failed(&plan.model, "has no tokenizer to read prompts with"))?;
+        let ids = tokenizer.encode(prompt, false).map_err(failed(prompt, "cannot be tokenised"))?;
+        let mut slots: Vec<Option<TokenId>> =
+            model.bos_id().into_iter().chain(ids).map(Some).collect();
+        // The reference counts BOS and prompt inside the length, the project does not.
+        let given = slots.len();
+        let generated = match plan.protocol {
+            Protocol::Own => plan.length,
+            Protocol::Fk => plan.length.saturating_sub(given),
+        };
+        if generated == 0 {
+            return Err(Error::Invalid {
+                what: format!("length for the prompt {prompt:?}"),
+                expected: format!("more than its {given} tokens"),
+                got: plan.length.to_string(),
+            });
+        }
+        slots.extend(std::iter::repeat_n(None, generated));
+        // A token without text could not be seen in the result.
+        let specials = tokenizer.specials();
+        let invisible = [model.bos_id(), specials.bos, specials.pad];
+        let mut bans = invisible
+            .into_iter()
+            .flatten()
+            .filter(|&id| Some(id) != model.eos_id())
+            .fold(Bans::none(), Bans::everywhere);
+        for end in self.ends() {
+            bans = bans.before(end, given + plan.min_length);
+        }
+        Ok(Task { prompt: prompt.into(), start: MaskedSeq::from_slots(slots), bans })
+    }
+
+    fn reward<'a>(&'a self, spec: &str, task: &Task) -> Result<Box<dyn Reward + 'a>> {
+        let composite = build(&self.rewards, &self.known_rewards, spec)?;
+        let parsed: Spec = spec.parse().map_err(failed(spec, "cannot be read"))?;
+        let text: Arc<dyn Detokenize> = self.model.clone();
+        let pipeline = Pipeline::new(composite, text, Self::layout(task), self.ends());
+        Ok(Box::new(pipeline.with_options(self.preset.text_options(&parsed))))
+    }
+
+    fn read(&self, task: &Task, tokens: &[TokenId]) -> Result<Reading> {
+        let rendered = Self::layout(task)
+            .render(&*self.model, tokens, &self.ends(), None)
+            .map_err(failed("text", "cannot be decoded"))?;
+        let continuation = rendered.continuation().to_owned();
+        Ok(Reading { text: rendered.text, continuation, tokens: rendered.tokens })
+    }
+
+    fn judge(&self, spec: &str, texts: &[&str]) -> Result<Vec<f64>> {
+        let composite = build(&self.judges, &self.known_judges, spec)?;
+        composite.score(texts).map_err(failed(&format!("judge {spec}"), "failed"))
+    }
+
+    fn perplexity(&self, spec: &str, prompt: &str, texts: &[&str]) -> Result<Vec<f64>> {
+        let given = self.nll(spec, &[prompt])?;
+        let whole = self.nll(spec, texts)?;
+        let given = given.first().copied().unwrap_or_default();
+        // A continuation that adds no token has nothing to be surprised by.
+        let ppl = |&(nll, tokens): &(f64, f64)| match tokens > given.1 {
+            true => ((nll - given.0) / (tokens - given.1)).exp(),
+            false => 1.0,
+        };
+        Ok(whole.iter().map(ppl).collect())
+    }
+
+    fn token_text(&self, token: TokenId) -> Option<String> {
+        self.model.tokenizer().ok()?.token_text(token)
+    }
+
+    fn hashes(&self, plan: &Plan) -> Result<Vec<ModelHash>> {
+        let mut names = BTreeSet::from([plan.model.clone()]);
+        let mut others = BTreeSet::new();
+        let rewards = plan.rewards.iter().flat_map(|reward| {
+            [
+                Some(&reward.spec),
+                reward.accuracy.as_ref(),
+                reward.heldout.as_ref(),
+                reward.heldout_accuracy.as_ref(),
+            ]
+        });
+        let ppl = (!plan.rewards.is_empty()).then_some(&plan.ppl);
+        for spec in rewards.flatten().chain(ppl) {
+            let parsed: Spec = spec.parse().map_err(failed(spec, "cannot be read"))?;
+            for (written, leaf) in parsed.leaves() {
+                match leaf {
+                    Leaf::Judge(judge, _) => _ = names.insert(format!("pocket/{}", judge.model())),
+                    Leaf::Perplexity => _ = names.insert("pocket/scorer".into()),
+                    Leaf::Classifier { model, .. }
+                    | Leaf::Scorer { model }
+                    | Leaf::Nelbo { model } => {
+                        names.insert(model.clone());
+                    }
+                    _ => _ = others.insert(written.to_owned()),
+                }
+            }
+        }
+        let mut hashes = Vec::new();
+        for name in names {
+            let source = self
+                .resolver
+                .resolve(&name, None)
+                .map_err(failed(&format!("model {name}"), "cannot be found"))?;
+            hashes.push(ModelHash { sha256: hash_source(&source)?, name });
+        }
+        // A rule is its own text; a server or a program cannot be hashed, and the manifest says so.
+        hashes.extend(
+            others.into_iter().map(|name| ModelHash { name, sha256: "not a model".into() }),
+        );
+        let prompts = hex(&Sha256::digest(plan.prompts.join("\n---\n").as_bytes()));
+        hashes.push(ModelHash { name: "prompts".into(), sha256: prompts });
+        Ok(hashes)
+    }
+}
+
+fn hash_source(source: &Source) -> Result<String> {
+    Ok(match source {
+        Source::Directory(path) => hash_directory(path)?,
+        Source::File(path) => {
+            let bytes = std::fs::read(path).map_err(crate::error::at(path, "reading"))?;
+            hex(&Sha256::digest(&bytes))
+        }
+        Source::Embedded { files, .. } => {
+            let mut files: Vec<_> = files.iter().collect();
+            files.sort_by_key(|(name, _)| *name);
+            let mut digest = Sha256::new();
+            for (name, bytes) in files {
+                digest.update(format!("{name} {}\n", bytes.len()));
+                digest.update(bytes);
+            }
+            hex(&digest.finalize())
+        }
+        Source::Hub(repo) => match repo.snapshot() {
+            Some(path) => hash_directory(&path)?,
+            None => format!("{}@{}", repo.id, repo.revision),
+        },
+    })
+}

@@ -1,0 +1,146 @@
+//! The report has everything a run has data for, and nothing in it can break out of the page.
+
+mod common;
+
+use std::fs;
+
+use common::{TableWorld, options, plan, uninterrupted};
+use treasure_eval::{
+    commands::{report, run_in},
+    metrics::{scored, summarise},
+    row::Work,
+    store::Finished,
+    tables,
+};
+
+#[test]
+fn the_page_has_tables_figures_texts_and_trees_and_no_outside_request() {
+    let folder = tempfile::tempdir().unwrap();
+    uninterrupted(folder.path());
+    let made = report(&[folder.path().into()], None).unwrap();
+    let page = fs::read_to_string(&made.html).unwrap();
+    for needle in [
+        "<table>",
+        "<svg ",
+        "<figure ",
+        "blockquote",
+        "id=\"trees\"",
+        "tree-levels",
+        "Paired tests",
+    ] {
+        assert!(page.contains(needle), "{needle}");
+    }
+    for request in ["src=\"", "href=\"", "url(", "@import", "fetch(", "XMLHttpRequest"] {
+        assert!(!page.contains(request), "{request}");
+    }
+    let outside = page.matches("http").count();
+    assert_eq!(
+        outside,
+        page.matches("http://www.w3.org/2000/svg").count(),
+        "only the SVG namespace"
+    );
+}
+
+#[test]
+fn text_from_models_prompts_and_configs_is_escaped() {
+    let folder = tempfile::tempdir().unwrap();
+    uninterrupted(folder.path());
+    let made = report(&[folder.path().into()], None).unwrap();
+    let page = fs::read_to_string(&made.html).unwrap();
+    assert!(page.contains("A tiny &lt;run&gt; &amp; its report"));
+    assert!(!page.contains("<run>"));
+    // The table's alphabet holds a "<": no text and no tree may carry it raw.
+    let json = page.split("id=\"trees\">").nth(1).unwrap().split("</script>").next().unwrap();
+    assert!(!json.contains('<') && json.contains("\\u003c"));
+    assert!(serde_json::from_str::<serde_json::Value>(json).is_ok());
+}
+
+#[test]
+fn the_table_has_one_row_per_method_width_and_reward_with_the_agreed_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    uninterrupted(folder.path());
+    let made = report(&[folder.path().into()], None).unwrap();
+    let csv =
+        fs::read_to_string(made.files.iter().find(|file| file.ends_with("tiny.csv")).unwrap())
+            .unwrap();
+    let mut lines = csv.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "method,beam_width,tree_width,particles,reward,n,mean,lo,hi,accuracy,heldout,ppl,dist1,dist2,dist3,nfe,nfe_hits,reward_calls,reward_cache_hits,seconds"
+    );
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    // base, best of 2 and 3, shared, FK, two trees; on two rewards.
+    assert_eq!(rows.len(), 7 * 2);
+    assert!(rows.iter().all(|row| row.len() == tables::COLUMNS.len() && row[5] == "6"));
+}
+
+#[test]
+fn a_summary_is_the_mean_of_its_rows_and_shared_candidates_serve_every_reward() {
+    let folder = tempfile::tempdir().unwrap();
+    uninterrupted(folder.path());
+    let run = Finished::read(folder.path()).unwrap();
+    let plan = &run.manifest.plan;
+    for summary in summarise(plan, &run.rows) {
+        let own: Vec<_> = scored(plan, &run.rows)
+            .into_iter()
+            .filter(|s| {
+                s.variant == summary.variant && plan.rewards[s.reward].name == summary.reward
+            })
+            .collect();
+        let mean =
+            own.iter().map(|s| s.sample.scores[&summary.reward]).sum::<f64>() / own.len() as f64;
+        assert!((summary.mean.mean - mean).abs() < 1e-12);
+        assert!(summary.mean.lo <= mean && mean <= summary.mean.hi);
+    }
+    let shared = run.rows.iter().find(|row| row.variant == "bon-fh-calls").unwrap();
+    let rewards: Vec<_> = shared.samples.iter().map(|s| s.reward.as_deref().unwrap()).collect();
+    assert_eq!(rewards, ["as", "bs"]);
+    // 2 + 4·2·2 candidates: what the tree at (2, 2) asks for.
+    let asked = |cost: &Work| cost.reward_calls + cost.reward_cache_hits;
+    assert!(shared.samples.iter().all(|s| asked(&s.cost) == 18));
+    assert_eq!(shared.samples[0].cost.nfe, shared.samples[1].cost.nfe);
+}
+
+#[test]
+fn an_unfinished_run_says_so_in_its_report() {
+    let folder = tempfile::tempdir().unwrap();
+    run_in(&TableWorld::new(), plan(), &options(folder.path(), "0/2", false)).unwrap();
+    let made = report(&[folder.path().into()], None).unwrap();
+    assert!(made.missing[0].1 > 0);
+    assert!(fs::read_to_string(made.html).unwrap().contains("Unfinished: "));
+}
+
+#[test]
+fn the_motivating_figures_are_drawn_from_their_own_kinds_of_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut branching = plan();
+    branching.kind = treasure_eval::config::Kind::Branching;
+    branching.variants.retain(|variant| variant.id == "treasure-b3-m2");
+    branching.variants[0].method = "naive-tree".into();
+    branching.variants[0].tree_width = Some(1);
+    let out = folder.path().join("branching");
+    run_in(&TableWorld::new(), branching, &options(&out, "0/1", false)).unwrap();
+    let run = Finished::read(&out).unwrap();
+    let states: u64 =
+        run.rows.iter().flat_map(|row| &row.branching).flat_map(|b| &b.distinct).sum();
+    assert!(states > 0);
+    let mut variation = plan();
+    variation.kind = treasure_eval::config::Kind::Variation;
+    variation.completions = 9;
+    variation.every = 2;
+    variation.variants.retain(|variant| variant.id == "base");
+    let spread = folder.path().join("variation");
+    run_in(&TableWorld::new(), variation, &options(&spread, "0/1", false)).unwrap();
+    for row in &Finished::read(&spread).unwrap().rows {
+        let masks: Vec<_> = row.variation.iter().map(|s| s.masks).collect();
+        assert_eq!(masks, [5, 4, 2, 1]);
+        assert!(
+            row.variation
+                .iter()
+                .all(|s| s.min <= s.q1 && s.q1 <= s.median && s.median <= s.q3 && s.q3 <= s.max)
+        );
+    }
+    let made = report(&[out, spread], Some(folder.path())).unwrap();
+    let page = fs::read_to_string(made.html).unwrap();
+    assert!(page.contains("Figure 2") && page.contains("Figures 3 and 6"));
+}
