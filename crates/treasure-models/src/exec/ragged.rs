@@ -166,22 +166,22 @@ pub(super) fn check_sequence(stack: &Stack, sequence: &Sequence<'_>) -> Result<(
     if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
         return Err(ExecError::Token { token, vocabulary });
     }
-    if let Some((table, rule)) = &stack.embed.positions {
-        if table_rows(*rule, tokens).any(|row| row >= table.rows()) {
-            let first = match rule {
-                PositionRule::From(first) => *first,
-                PositionRule::CountNonPad(pad) => *pad as usize + 1,
-            };
-            return Err(ExecError::TooLong {
-                most: table.rows().saturating_sub(first),
-                len: tokens.len(),
-            });
-        }
+    if let Some((table, rule)) = &stack.embed.positions
+        && table_rows(*rule, tokens).any(|row| row >= table.rows())
+    {
+        let first = match rule {
+            PositionRule::From(first) => *first,
+            PositionRule::CountNonPad(pad) => *pad as usize + 1,
+        };
+        return Err(ExecError::TooLong {
+            most: table.rows().saturating_sub(first),
+            len: tokens.len(),
+        });
     }
-    if let Keep::Positions(positions) = sequence.keep {
-        if let Some(&position) = positions.iter().find(|&&position| position >= tokens.len()) {
-            return Err(ExecError::Position { position, len: tokens.len() });
-        }
+    if let Keep::Positions(positions) = sequence.keep
+        && let Some(&position) = positions.iter().find(|&&position| position >= tokens.len())
+    {
+        return Err(ExecError::Position { position, len: tokens.len() });
     }
     Ok(())
 }

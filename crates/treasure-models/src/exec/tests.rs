@@ -191,7 +191,7 @@ mod oracle {
         };
         let (q, k, v) = (run(&a.q, true), run(&a.k, true), run(&a.v, false));
         let mut result = Vec::new();
-        for i in 0..rows.len() {
+        for (i, query) in q.iter().enumerate() {
             let mut context = vec![0.0; a.heads * d];
             for head in 0..a.heads {
                 let kv = head / (a.heads / a.kv_heads);
@@ -201,7 +201,7 @@ mod oracle {
                     Visibility::Window(w) => j.abs_diff(i) <= w,
                 };
                 let score = |j: usize| {
-                    let dot: f64 = (0..d).map(|c| q[i][head * d + c] * k[j][kv * d + c]).sum();
+                    let dot: f64 = (0..d).map(|c| query[head * d + c] * k[j][kv * d + c]).sum();
                     (dot / (d as f64).sqrt()).exp()
                 };
                 let weights: Vec<f64> =
@@ -375,12 +375,9 @@ fn a_sequence_gives_bitwise_the_same_alone_in_any_batch_and_at_any_thread_count(
                     runner.hidden(&stack, &all).unwrap(),
                     runner.hidden(&stack, &reversed).unwrap(),
                 );
-                for i in 0..all.len() {
-                    assert!(
-                        forth.of(i) == alone[i].values(),
-                        "{isa:?} kind {kind} {threads} threads"
-                    );
-                    assert!(back.of(all.len() - 1 - i) == alone[i].values());
+                for (i, alone) in alone.iter().enumerate() {
+                    assert!(forth.of(i) == alone.values(), "{isa:?} kind {kind} {threads} threads");
+                    assert!(back.of(all.len() - 1 - i) == alone.values());
                 }
             }
         }

@@ -12,6 +12,26 @@ pub struct Aligned {
     lines: Vec<Line>,
 }
 
+/// Asks the system to back a fresh buffer with large pages: weights are streamed, and page walks would cost.
+/// A refusal changes nothing.
+///
+/// # Safety
+/// `start..start + bytes` is one live allocation.
+unsafe fn ask_for_large_pages(start: *mut u8, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        const PAGE: usize = 2 << 20;
+        let skip = start.align_offset(PAGE);
+        if bytes >= 2 * PAGE && skip < bytes {
+            let len = (bytes - skip) / PAGE * PAGE;
+            // SAFETY: the range is page-aligned and inside the allocation; the advice keeps its contents.
+            unsafe { libc::madvise(start.add(skip).cast(), len, libc::MADV_HUGEPAGE) };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, bytes);
+}
+
 impl std::fmt::Debug for Aligned {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Aligned({} bytes)", self.bytes())
@@ -34,6 +54,7 @@ impl Aligned {
             if pointer.is_null() {
                 std::alloc::handle_alloc_error(layout);
             }
+            ask_for_large_pages(pointer, layout.size());
             Vec::from_raw_parts(pointer.cast::<Line>(), count, count)
         };
         Self { lines }

@@ -16,7 +16,7 @@ pub(crate) fn exp<F: MulAdd>(x: f32) -> f32 {
     let r = F::mul_add(n, -0.693_145_75, clamped);
     let r = F::mul_add(n, -1.428_606_8e-6, r);
     let p = F::mul_add(r, 0.001_381_460_2, 0.008_368_716);
-    let p = F::mul_add(p, r, 0.041_668_388);
+    let p = F::mul_add(p, r, 0.041_668_39);
     let p = F::mul_add(p, r, 0.166_665_2);
     let p = F::mul_add(p, r, 0.499_999_93);
     let p = F::mul_add(p, r, 1.0);
@@ -52,7 +52,7 @@ fn gelu<F: MulAdd>(x: f32) -> f32 {
 fn gelu_tanh<F: MulAdd>(x: f32) -> f32 {
     // 0.5 (1 + tanh u) = sigmoid(2u)
     let inner = F::mul_add(0.044_715 * x * x, x, x);
-    x * sigmoid::<F>(1.595_769_1 * inner)
+    x * sigmoid::<F>(1.595_769 * inner)
 }
 
 #[inline(always)]

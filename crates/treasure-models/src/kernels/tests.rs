@@ -275,7 +275,8 @@ fn a_query_is_bitwise_the_same_alone_in_a_ragged_batch_and_on_scattered_keys() {
             let alone = case.whole(isa, 60..500);
             // One query only, then two sequences in one batch.
             for query in [0usize, 1, 13, 200, 439] {
-                let segment = Segment { queries: 0..1, keys: vec![60..500] };
+                let keys = std::iter::once(60..500).collect();
+                let segment = Segment { queries: 0..1, keys };
                 let got = case.run(isa, &[60 + query], &[segment], &[query]);
                 assert!(got == alone[query * width..][..width], "{isa:?} {visibility:?} {query}");
             }

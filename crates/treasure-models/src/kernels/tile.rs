@@ -130,10 +130,10 @@ mod x86 {
             // SAFETY: within the bounds the caller checked.
             unsafe {
                 let (low, high) = (_mm512_loadu_ps(b), _mm512_loadu_ps(b.add(16)));
-                for row in 0..ROWS {
+                for (row, sum) in sums.iter_mut().enumerate() {
                     let x = _mm512_set1_ps(*a.add(row * STRIDE));
-                    sums[row][0] = _mm512_fmadd_ps(x, low, sums[row][0]);
-                    sums[row][1] = _mm512_fmadd_ps(x, high, sums[row][1]);
+                    sum[0] = _mm512_fmadd_ps(x, low, sum[0]);
+                    sum[1] = _mm512_fmadd_ps(x, high, sum[1]);
                 }
             }
         };
@@ -186,10 +186,10 @@ mod x86 {
             // SAFETY: within the bounds the caller checked.
             unsafe {
                 let (low, high) = (_mm256_loadu_ps(b), _mm256_loadu_ps(b.add(8)));
-                for row in 0..ROWS {
+                for (row, sum) in sums.iter_mut().enumerate() {
                     let x = _mm256_broadcast_ss(&*a.add(row * STRIDE));
-                    sums[row][0] = _mm256_fmadd_ps(x, low, sums[row][0]);
-                    sums[row][1] = _mm256_fmadd_ps(x, high, sums[row][1]);
+                    sum[0] = _mm256_fmadd_ps(x, low, sum[0]);
+                    sum[1] = _mm256_fmadd_ps(x, high, sum[1]);
                 }
             }
         };
