@@ -130,7 +130,8 @@ mod tests {
         for key in 0..100usize {
             memo.insert(Arc::new(key), (), 1 + key % 4);
             assert!(memo.weight <= 10);
-            assert_eq!(memo.weight, memo.entries.values().map(|entry| entry.weight).sum());
+            let total: usize = memo.entries.values().map(|entry| entry.weight).sum();
+            assert_eq!(memo.weight, total);
             assert_eq!(memo.entries.len(), memo.by_use.len());
         }
         memo.insert(Arc::new(1000), (), 11);

@@ -256,7 +256,14 @@ impl<P: Propose, V: Value, S: Select> Population<P, V, S> {
                 self.value.value(&step, run, nodes, &mut proposals, &next_time)
             };
             match valued {
-                Ok(numbers) => values = Some(numbers),
+                Ok(numbers) if numbers.len() == proposals.children.len() => values = Some(numbers),
+                Ok(numbers) => {
+                    return Err(Halt::Fail(Error::Invalid {
+                        what: "value",
+                        expected: format!("{} values", proposals.children.len()),
+                        got: numbers.len().to_string(),
+                    }));
+                }
                 Err(halt) => {
                     let fates = Fates { selection: None, values: None };
                     // The first reason to stop is the one reported.

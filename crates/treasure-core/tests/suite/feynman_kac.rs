@@ -284,3 +284,48 @@ fn the_reference_variant_can_lose_its_best_particle() {
     });
     assert!(lost, "the terminal multinomial draw drops particles");
 }
+
+#[test]
+fn the_potentials_weigh_particles_by_their_formulas() {
+    let table = JointTable::random(3, 4, Key::new(1));
+    let reward = TableReward::random(3, 4, Key::new(2));
+    for &potential in Potential::ALL {
+        // A trigger that never fires: weights build up, and slots keep their particles.
+        let method = FkSteering { ess: Some(1e-9), ..fk(5, potential, Resampling::Multinomial) };
+        let mut values: Vec<Vec<f64>> = Vec::new();
+        let mut sizes = Vec::new();
+        let mut observer = |event: &Event| {
+            match event {
+                Event::Node(node) => {
+                    if let Some(step) = node.step {
+                        values.resize(values.len().max(step + 1), Vec::new());
+                        values[step].push(node.value.unwrap());
+                    }
+                }
+                Event::Step(step) => sizes.push(step.ess.unwrap()),
+                _ => {}
+            }
+            std::ops::ControlFlow::Continue(())
+        };
+        method.run(&problem(4, &table, &reward), Key::new(3), &mut observer).unwrap();
+        let log_weight = |step: usize, slot: usize| -> f64 {
+            let r: Vec<f64> = (0..=step).map(|i| values[i][slot]).collect();
+            let top = |i: usize| r[..=i].iter().copied().fold(f64::MIN, f64::max);
+            // The last step makes the product exp(λ r) of the final sequence.
+            let last = step == 3;
+            LAMBDA
+                * match potential {
+                    _ if last => r[3],
+                    Potential::Diff => r[step],
+                    Potential::Max => (0..=step).map(top).sum(),
+                    Potential::Add => (0..=step).map(|i| r[..=i].iter().sum::<f64>()).sum(),
+                    Potential::Rt => r.iter().sum(),
+                }
+        };
+        for (step, size) in sizes.iter().enumerate() {
+            let logs: Vec<f64> = (0..5).map(|slot| log_weight(step, slot)).collect();
+            let expected = LogWeights::new("by hand", &logs).unwrap().effective_sample_size();
+            assert!((size - expected).abs() < 1e-9, "{potential}, step {step}: {size}, {expected}");
+        }
+    }
+}

@@ -180,3 +180,26 @@ fn samples_run_on_other_threads_give_the_same_bytes() {
     });
     assert_eq!(here, there);
 }
+
+#[test]
+fn candidates_of_one_parent_draw_apart() {
+    let table = JointTable::new(4, 5, &vec![1.0; 1024]);
+    let reward = TableReward::random(4, 5, Key::new(2));
+    // Two steps reveal about half of the masks each: eight equal candidates would be a fault.
+    let methods: [&dyn Method; 3] = [
+        &NaiveTree { steps: 2, beam_width: 8.into(), tree_width: 1.into() },
+        &Svdd { particles: 8, chains: 1, sampler: Sampler::Ancestral { steps: 2 } },
+        &Svdd { particles: 8, chains: 1, sampler: Sampler::FirstHitting },
+    ];
+    for method in methods {
+        let mut distinct = Vec::new();
+        let mut observer = |event: &Event| {
+            if let Event::Step(step) = event {
+                distinct.push(step.distinct);
+            }
+            ControlFlow::Continue(())
+        };
+        method.run(&problem(5, &table, &reward), Key::new(1), &mut observer).unwrap();
+        assert!(distinct[0] >= 6, "{}: {distinct:?}", method.name());
+    }
+}

@@ -1,7 +1,7 @@
 //! Samplers against the joint they sample from. Statistical tests: fixed seeds, bounds from theory.
 
 use treasure_core::{
-    Bans, Key, Limits, MaskedSeq, Problem, Sampler, Silent,
+    Bans, Key, Limits, MaskedSeq, NoiseSchedule, Problem, Sampler, Silent,
     methods::{Base, BestOfN, Greedy, Method, Svdd, Treasure},
 };
 use treasure_testkit::{FnReward, JointTable, TableReward, exact};
@@ -167,4 +167,22 @@ fn best_of_n_contains_the_base_sample_as_its_first_slot() {
     assert_eq!(many.finals[0].tokens, base.tokens);
     let best = many.finals.iter().map(|particle| particle.value).fold(f64::MIN, f64::max);
     assert_eq!(many.reward, Some(best));
+}
+
+#[test]
+fn ancestral_sampling_ends_complete_where_alpha_at_zero_is_below_one() {
+    let table = JointTable::product(&[vec![0.2, 0.8], vec![0.5, 0.5], vec![0.9, 0.1]]);
+    let reward = FnReward::new("zero", |_| 0.0);
+    let schedule: NoiseSchedule = "linear:1..3".parse().unwrap();
+    let start = MaskedSeq::empty(3);
+    let problem =
+        Problem::new(start, &schedule, &table, &reward, Bans::none(), Limits::default()).unwrap();
+    let mut counts = vec![0u64; 8];
+    for sample in 0..3000 {
+        let method = Base { sampler: Sampler::Ancestral { steps: 3 } };
+        let outcome = method.run(&problem, Key::new(5).fold(sample), &mut Silent).unwrap();
+        counts[exact::index(2, &outcome.tokens)] += 1;
+    }
+    let z = exact::chi_square_z(&counts, table.probs());
+    assert!(z.abs() < 4.0, "{z}");
 }

@@ -238,3 +238,51 @@ fn every_method_reports_the_reward_of_the_tokens_it_returns() {
         assert!(best.reward >= outcome.reward.unwrap());
     }
 }
+
+#[test]
+fn of_equal_sequences_the_higher_value_stands_then_the_lower_parent_slot() {
+    let mut compared = 0;
+    for seed in 0..40 {
+        let table = JointTable::random(3, 4, Key::new(seed).fold(1));
+        let reward = TableReward::random(3, 4, Key::new(seed).fold(2));
+        for &select in SelectKind::ALL {
+            let mut states: BTreeMap<u64, MaskedSeq> = BTreeMap::new();
+            let mut stands: BTreeMap<(usize, MaskedSeq), Vec<treasure_core::NodeEvent>> =
+                BTreeMap::new();
+            let mut observer = |event: &Event| {
+                if let Event::Node(node) = event {
+                    let state = match node.parent {
+                        None => MaskedSeq::empty(4),
+                        Some(parent) => {
+                            states[&parent].reveal(node.position.unwrap(), node.token.unwrap())
+                        }
+                    };
+                    if let Some(step) = node.step {
+                        stands.entry((step, state.clone())).or_default().push(node.clone());
+                    }
+                    states.insert(node.id, state);
+                }
+                std::ops::ControlFlow::Continue(())
+            };
+            // Wide enough to keep everything, so that a child is pruned only as a duplicate.
+            let method = Treasure { groups: 3, select, ..Treasure::new(3, 500) };
+            let problem = problem(4, &table, &reward);
+            method.run(&problem, Key::new(seed), &mut observer).unwrap();
+            for equals in stands.values() {
+                let kept: Vec<_> = equals.iter().filter(|node| node.kept).collect();
+                assert_eq!(kept.len(), 1, "{select}");
+                if select == SelectKind::Nested {
+                    continue; // a slot compares only what it sees
+                }
+                for other in equals.iter().filter(|node| !node.kept) {
+                    let order = |node: &treasure_core::NodeEvent| {
+                        (-node.value.unwrap(), node.parent_slot.unwrap())
+                    };
+                    assert!(order(kept[0]) < order(other), "{:?} against {other:?}", kept[0]);
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared > 100, "{compared} duplicates");
+}
