@@ -4,97 +4,24 @@
 //! told to the observer with its fate; a stop keeps the best complete sequence; the answer is the
 //! member of the last population with the highest value, the lowest slot at a tie.
 
-use std::{ops::ControlFlow, sync::Arc};
+mod node;
+mod stop;
+
+pub use node::{Child, Expanded, Node, Proposals, Step, Weight};
+pub(crate) use stop::resubstitute;
+
+use std::ops::ControlFlow;
 
 use rustc_hash::FxHashSet;
 
+use self::stop::stopped;
 use crate::{
-    Encoded, Error, Event, Flow, Halt, Key, MaskedSeq, NodeEvent, Note, Observer, Outcome,
-    Particle, Problem, PruneReason, Result, StepEvent, StopReason, TokenId, Want,
+    Error, Event, Flow, Halt, Key, NodeEvent, Note, Observer, Outcome, Particle, Problem,
+    PruneReason, Result, StepEvent, StopReason,
     propose::Propose,
     select::{Select, Selection},
     value::Value,
 };
-
-/// Where the loop is.
-#[derive(Clone, Copy, Debug)]
-pub struct Step {
-    /// The step's number, from 0.
-    pub index: usize,
-    /// How many steps there will be.
-    pub steps: usize,
-    /// Whether this step completes every sequence.
-    pub last: bool,
-}
-
-/// What Feynman–Kac steering remembers about a particle.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Weight {
-    /// The reward its potential was computed from, if any.
-    pub reward: Option<f64>,
-    /// The logarithm of the product of its potentials.
-    pub log_product: f64,
-    /// Its unnormalised log-weight since the last resampling.
-    pub log_weight: f64,
-}
-
-/// A member of the population.
-#[derive(Clone, Debug)]
-pub struct Node {
-    /// Its number in the trace.
-    pub id: u64,
-    /// Its slot: its rank in a tree, its number in a population.
-    pub slot: usize,
-    /// Its state.
-    pub seq: Arc<MaskedSeq>,
-    /// Its time τ.
-    pub t: f64,
-    /// The state and time it was proposed from.
-    pub origin: Option<(Arc<MaskedSeq>, f64)>,
-    /// Its forward pass, if one was made when it was valued.
-    pub encoded: Option<Encoded>,
-    /// Its value.
-    pub value: Option<f64>,
-    /// Its Feynman–Kac weight.
-    pub weight: Weight,
-}
-
-/// A proposed child.
-#[derive(Clone, Debug)]
-pub struct Child {
-    /// The index of its parent in the population.
-    pub parent: usize,
-    /// Its state.
-    pub seq: Arc<MaskedSeq>,
-    /// Its time τ.
-    pub t: f64,
-    /// Rank of its token, or its number among its parent's candidates.
-    pub rank: usize,
-    /// The position and token it revealed, if any.
-    pub reveal: Option<(usize, TokenId)>,
-    /// Further tokens revealed by the same step.
-    pub also: Vec<(usize, TokenId)>,
-    /// Its forward pass, if one was made to value it.
-    pub encoded: Option<Encoded>,
-}
-
-/// What was read about a parent when it was expanded.
-#[derive(Clone, Debug)]
-pub struct Expanded {
-    /// Its forward pass.
-    pub encoded: Encoded,
-    /// The likeliest token at each of its masks; empty unless the value asked for it.
-    pub argmax: Vec<TokenId>,
-}
-
-/// The children of a population.
-#[derive(Clone, Debug, Default)]
-pub struct Proposals {
-    /// All children, grouped by parent.
-    pub children: Vec<Child>,
-    /// One entry per parent.
-    pub parents: Vec<Expanded>,
-}
 
 /// What the parts of a loop share during a run.
 pub struct Run<'r, 'p> {
@@ -415,76 +342,4 @@ impl<P: Propose, V: Value, S: Select> Population<P, V, S> {
 struct Fates<'a> {
     selection: Option<&'a Selection>,
     values: Option<&'a [f64]>,
-}
-
-/// The end of a search that was stopped: the best complete sequence, or else the first particle with
-/// its masks filled from its parent's prediction, which costs no forward pass.
-fn stopped(
-    run: &mut Run<'_, '_>,
-    nodes: &[Node],
-    reason: StopReason,
-    steps: usize,
-) -> Result<Outcome> {
-    let problem = run.problem;
-    let mut answer = problem.best().map(|best| (best.tokens, Some(best.reward)));
-    if answer.is_none()
-        && let Some(tokens) = filled(problem, nodes)?
-    {
-        let scored = match reason {
-            StopReason::Deadline => Err(Halt::Stop(reason)),
-            _ => problem.score(std::slice::from_ref(&tokens)),
-        };
-        let reward = match scored {
-            Ok(rewards) => rewards.first().copied(),
-            Err(Halt::Stop(_)) => problem.best_reward(),
-            Err(Halt::Fail(error)) => return Err(error),
-        };
-        answer = Some((tokens, reward));
-    }
-    let (tokens, reward) = answer.ok_or_else(|| Error::Stopped {
-        reason,
-        steps,
-        masks: nodes.iter().map(|node| node.seq.n_masked()).max().unwrap_or(0),
-        cost: problem.cost(),
-    })?;
-    Ok(Outcome {
-        tokens,
-        reward,
-        cost: problem.cost(),
-        stopped: Some(reason),
-        steps,
-        best_seen: problem.best(),
-        finals: Vec::new(),
-        log_normalizer: None,
-        notes: std::mem::take(&mut run.notes),
-    })
-}
-
-/// The first node that can be completed from a prediction already made.
-fn filled(problem: &Problem<'_>, nodes: &[Node]) -> Result<Option<Vec<TokenId>>> {
-    if let Some(tokens) = nodes.iter().find_map(|node| node.seq.complete()) {
-        return Ok(Some(tokens.to_vec()));
-    }
-    for node in nodes {
-        let own = (node.seq.clone(), node.t);
-        for (seq, t) in std::iter::once(own).chain(node.origin.clone()) {
-            if let Some(encoded) = problem.recall(&seq, t) {
-                let want = Want { argmax: true, ..Want::default() };
-                let answer = problem.read(&[(&encoded, want)])?.pop().unwrap_or_default();
-                return Ok(Some(resubstitute(&seq, &node.seq, &answer.argmax)));
-            }
-        }
-    }
-    Ok(None)
-}
-
-/// Fills a child's masks with the likeliest tokens of its parent's prediction (Alg. 2, lines 1–4).
-/// Every mask of the child must be a mask of the parent.
-pub(crate) fn resubstitute(
-    parent: &MaskedSeq,
-    child: &MaskedSeq,
-    argmax: &[TokenId],
-) -> Vec<TokenId> {
-    let fill = parent.masked().zip(argmax).filter(|(position, _)| child.get(*position).is_none());
-    child.complete_with(fill.map(|(_, &token)| token))
 }

@@ -24,7 +24,7 @@ pub fn index(vocab: usize, tokens: &[TokenId]) -> usize {
     tokens.iter().fold(0, |index, &token| index * vocab + token as usize)
 }
 
-/// E[r] over completions of a state in which every mask is drawn on its own from given rows
+/// The expected reward over completions of a state in which every mask is drawn on its own from given rows
 /// (one distribution per masked position): the product distribution of Theorem 2.
 pub fn product_expectation(
     seq: &MaskedSeq,
@@ -55,7 +55,7 @@ pub fn lipschitz_constant(vocab: usize, len: usize, values: &[f64]) -> f64 {
     beta
 }
 
-/// E[max of n independent rewards] for outcomes with given probabilities.
+/// The expected maximum of n independent rewards for outcomes with given probabilities.
 pub fn expected_max(probs: &[f64], rewards: &[f64], n: u32) -> f64 {
     let mut order: Vec<usize> = (0..probs.len()).collect();
     order.sort_by(|&a, &b| rewards[a].total_cmp(&rewards[b]));
