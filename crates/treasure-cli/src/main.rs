@@ -1,3 +1,56 @@
-//! The `treasure` command line.
+//! The `treasure` command line: typed arguments become a plan that can be printed, then a run.
+//!
+//! Data goes to standard output, talk to standard error. Exit 0 done, 1 ran but the asked target was
+//! missed, 2 error.
 
-fn main() {}
+mod cli;
+mod commands;
+mod failure;
+mod generation;
+mod input;
+mod interrupt;
+mod loading;
+mod options;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use cli::{Cli, Command};
+use failure::Outcome;
+
+/// How a command that did not fail ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Everything asked for was done.
+    Done,
+    /// It ran, but the asked target was missed or the user stopped it.
+    Missed,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(Verdict::Done) => ExitCode::SUCCESS,
+        Ok(Verdict::Missed) => ExitCode::from(1),
+        Err(failure) => {
+            eprint!("{failure}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Outcome<Verdict> {
+    let common = &cli.common;
+    common.start_threads()?;
+    match &cli.command {
+        Command::Generate(command) => command.run(common),
+        Command::Predict(command) => command.run(common),
+        Command::Score(command) => command.run(common),
+        Command::Compare(command) => command.run(common),
+        Command::Eval(command) => command.run(common),
+        Command::Models(command) => command.run(common),
+        Command::Bench(command) => command.run(common),
+    }
+}

@@ -1,0 +1,239 @@
+//! `treasure bench`: forward, search step and reward throughput on this machine.
+//!
+//! Every number is the median of several rounds after one that warms up, with the spread beside it.
+
+use std::{num::NonZeroUsize, time::Instant};
+
+use clap::Args;
+use serde::Serialize;
+use treasure_core::{
+    Bans, Denoiser as _, Key, Limits, MaskedSeq, NoiseSchedule, Problem, Question, Silent, State,
+    Want,
+};
+use treasure_rewards::TextReward as _;
+
+use super::generate::{Limits as LengthOptions, RewardOptions};
+use crate::{
+    Verdict,
+    failure::Outcome,
+    generation::{
+        parts::{Parts, Specs},
+        plan::{Asked, Plan, PresetKind},
+        sample::Setup,
+        start::Start,
+    },
+    options::{
+        common::Common,
+        model::ModelOptions,
+        search::{Method, SearchOptions},
+    },
+    output::{number, print},
+};
+
+/// Measure forward, search step and reward throughput on this machine
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  treasure bench
+  treasure bench --model DIR --reward hf:DIR#LABEL --length 128 --json
+
+Each line is the median of several rounds after one that warms up.")]
+pub struct Bench {
+    /// The denoiser.
+    #[command(flatten)]
+    pub model: ModelOptions,
+    /// The reward to time
+    #[arg(long, value_name = "SPEC", default_value = "perplexity")]
+    pub reward: String,
+    /// Tokens to generate
+    #[arg(long, value_name = "N", default_value = "48")]
+    pub length: NonZeroUsize,
+    /// Rounds a line is measured
+    #[arg(long, value_name = "N", default_value = "7")]
+    pub rounds: NonZeroUsize,
+}
+
+/// One measured line.
+#[derive(Debug, Serialize)]
+struct Line {
+    /// What was measured.
+    what: &'static str,
+    /// Sequences, texts or steps in one round.
+    batch: usize,
+    /// Tokens in a sequence.
+    length: usize,
+    /// Median seconds of a round.
+    seconds: f64,
+    /// The fastest round.
+    fastest: f64,
+    /// The slowest round.
+    slowest: f64,
+    /// Sequences, texts or steps a second, by the median.
+    per_second: f64,
+    threads: usize,
+}
+
+impl Bench {
+    /// Measures and prints a table, or one object a line.
+    pub fn run(&self, common: &Common) -> Outcome<Verdict> {
+        let setup = self.setup(common)?;
+        let start = Start::prompt(&setup.model, PROMPT, self.length.get(), setup.plan.min_length)?;
+        let mut lines = Vec::new();
+        for batch in [1, 8, 16] {
+            lines.push(self.forward(&setup, &start, batch)?);
+        }
+        lines.push(self.search(&setup, &start)?);
+        for batch in [1, 10, 40] {
+            lines.push(self.scoring(&setup, batch)?);
+        }
+        for line in &mut lines {
+            line.threads = common.n_threads();
+            if common.json {
+                print::line(serde_json::to_string(line)?)?;
+            }
+        }
+        if !common.json {
+            let cells: Vec<Vec<String>> = lines.iter().map(Line::cells).collect();
+            let header = ["what", "batch", "length", "median", "fastest", "slowest", "per second"];
+            let right = [false, true, true, true, true, true, true];
+            print::line(print::table(&header, &cells, &right))?;
+            common.say(format!(
+                "\n{} threads, median of {} rounds, {} with reward {}",
+                common.n_threads(),
+                self.rounds,
+                self.model.model,
+                self.reward
+            ));
+        }
+        Ok(Verdict::Done)
+    }
+
+    fn setup(&self, common: &Common) -> Outcome<Setup> {
+        let reward =
+            RewardOptions { reward: self.reward.clone(), judge: Vec::new(), reward_batch: None };
+        let limits = LengthOptions { length: Some(self.length), ..LengthOptions::default() };
+        let plan = Plan::new(&Asked {
+            model: &self.model,
+            reward: &reward,
+            limits: &limits,
+            search: &SearchOptions::default(),
+            method: Method::Treasure,
+            template: None,
+            samples: 1,
+            seed: common.seed(),
+            preset: PresetKind::Plain,
+        })?;
+        let specs = Specs::parse(&plan)?;
+        // A cache would time its own lookups.
+        Parts::load(&self.model, &specs, None, false)?.setup(plan, false)
+    }
+
+    /// Forward passes with the likeliest token at every mask.
+    fn forward(&self, setup: &Setup, start: &Start, batch: usize) -> Outcome<Line> {
+        let states: Vec<State<'_>> =
+            std::iter::repeat_n(State { seq: &start.state, t: 1.0 }, batch).collect();
+        let bans = Bans::none();
+        let want = Want { argmax: true, ..Want::default() };
+        self.measure("forward", batch, start.state.len(), |_| {
+            let encodings = setup.model.encode(&states)?;
+            let questions: Vec<Question<'_>> = encodings
+                .iter()
+                .map(|encoding| Question { seq: &start.state, encoding, bans: &bans, want })
+                .collect();
+            setup.model.read(&questions)?;
+            Ok(batch)
+        })
+    }
+
+    /// Steps of the default search, reward included.
+    fn search(&self, setup: &Setup, start: &Start) -> Outcome<Line> {
+        let pipeline = setup.pipeline(&setup.reward, start);
+        let schedule = NoiseSchedule::default();
+        let state: MaskedSeq = start.state.clone();
+        self.measure("search step", 1, start.state.len(), |round| {
+            let problem = Problem::new(
+                state.clone(),
+                &schedule,
+                setup.model.as_ref(),
+                &pipeline,
+                start.bans.clone(),
+                Limits::default(),
+            )?;
+            let found = setup.search.run(&problem, Key::new(round as u64), &mut Silent)?;
+            Ok(found.steps)
+        })
+    }
+
+    /// Texts through the reward, all different.
+    fn scoring(&self, setup: &Setup, batch: usize) -> Outcome<Line> {
+        let mut length = 0;
+        let mut line = self.measure("reward", batch, 0, |round| {
+            let texts: Vec<String> = (0..batch).map(|row| text(round * batch + row)).collect();
+            length =
+                texts.iter().map(|text| text.split_whitespace().count()).sum::<usize>() / batch;
+            let views: Vec<&str> = texts.iter().map(String::as_str).collect();
+            setup.reward.score(&views)?;
+            Ok(batch)
+        })?;
+        line.length = length;
+        Ok(line)
+    }
+
+    /// The median of the rounds; `work` gets the round's number and says how many units it did.
+    fn measure(
+        &self,
+        what: &'static str,
+        batch: usize,
+        length: usize,
+        mut work: impl FnMut(usize) -> Outcome<usize>,
+    ) -> Outcome<Line> {
+        work(usize::from(u16::MAX))?;
+        let mut seconds = Vec::with_capacity(self.rounds.get());
+        for round in 0..self.rounds.get() {
+            let began = Instant::now();
+            let units = work(round)?.max(1);
+            // A search takes as many steps as it needs: time is per batch of units.
+            seconds.push(began.elapsed().as_secs_f64() / units as f64 * batch as f64);
+        }
+        seconds.sort_by(f64::total_cmp);
+        let median = seconds[seconds.len() / 2];
+        Ok(Line {
+            what,
+            batch,
+            length,
+            seconds: median,
+            fastest: seconds[0],
+            slowest: seconds[seconds.len() - 1],
+            per_second: batch as f64 / median.max(1e-12),
+            threads: 0,
+        })
+    }
+}
+
+impl Line {
+    fn cells(&self) -> Vec<String> {
+        let ms = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
+        vec![
+            self.what.to_string(),
+            self.batch.to_string(),
+            self.length.to_string(),
+            ms(self.seconds),
+            ms(self.fastest),
+            ms(self.slowest),
+            number::count(self.per_second.round() as u64),
+        ]
+    }
+}
+
+const PROMPT: &str = "Once upon a time";
+
+/// A text of about the length a search scores, different for every number.
+fn text(number: usize) -> String {
+    let words = ["the", "little", "dog", "ran", "home", "with", "a", "red", "ball", "and", "sang"];
+    let mut text = PROMPT.to_string();
+    for place in 0..40 {
+        text.push(' ');
+        text.push_str(words[(number * 7 + place * (number % 5 + 3)) % words.len()]);
+    }
+    text
+}

@@ -1,0 +1,203 @@
+//! `treasure eval`: whole experiments, from a preset to a report.
+
+use std::{num::NonZeroUsize, path::PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+use treasure_eval::{
+    commands::{self, RunOptions},
+    config::Size,
+    plan::Overrides,
+    shard::Shard,
+};
+use treasure_models::LoadOptions;
+
+use crate::{Verdict, failure::Outcome, loading, options::common::Common, output::print};
+
+/// Whole experiments: run, merge and report
+#[derive(Args, Debug)]
+pub struct Eval {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Run an experiment, or the part of it that is missing
+    #[command(after_help = "\
+Examples:
+  treasure eval run main --quick
+  treasure eval run main --out runs/main --resume
+  treasure eval run main --out runs/main --shard 0/4
+
+Under a Slurm job array the shard comes from the array's variables.")]
+    Run(Run),
+    /// Merge the shards of a run
+    Merge(Merge),
+    /// Write the report of one or several runs: HTML, CSV and Markdown
+    Report(Report),
+}
+
+/// How large an experiment is.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum SizeKind {
+    /// The paper's own size, for people with GPUs
+    Paper,
+    /// A few hours on two cores
+    #[default]
+    Pocket,
+    /// Minutes
+    Quick,
+}
+
+/// Run an experiment
+#[derive(Args, Debug)]
+pub struct Run {
+    /// A preset's name or a config file
+    #[arg(value_name = "PRESET|CONFIG")]
+    pub preset: String,
+    /// Where results go [default: runs/PRESET]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Minutes instead of hours; the same as --size quick
+    #[arg(long, conflicts_with = "size")]
+    pub quick: bool,
+    /// How large
+    #[arg(long, value_enum, value_name = "SIZE", default_value_t)]
+    pub size: SizeKind,
+    /// Continuations of each prompt, instead of the preset's
+    #[arg(long, value_name = "N")]
+    pub continuations: Option<NonZeroUsize>,
+    /// Only the first prompts
+    #[arg(long, value_name = "N")]
+    pub prompts: Option<NonZeroUsize>,
+    /// Another denoiser
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// Continue a run that was cut short: finished samples are kept and not repeated
+    #[arg(long)]
+    pub resume: bool,
+    /// Run one part of N; results are the same at any sharding
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// How the denoiser's weights are held in memory: auto, f32, f16 or bf16
+    #[arg(long, value_name = "TYPE", default_value = "auto")]
+    pub dtype: String,
+}
+
+/// Merge the shards of a run
+#[derive(Args, Debug)]
+pub struct Merge {
+    /// The folders of the run
+    #[arg(value_name = "DIR", required = true)]
+    pub directories: Vec<PathBuf>,
+    /// Where the merged rows go [default: the first folder]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Write the report of one or several runs
+#[derive(Args, Debug)]
+pub struct Report {
+    /// The folders of the runs
+    #[arg(value_name = "DIR", required = true)]
+    pub directories: Vec<PathBuf>,
+    /// Where the report goes [default: the first folder]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+impl Eval {
+    /// Does what was asked.
+    pub fn run(&self, common: &Common) -> Outcome<Verdict> {
+        match &self.action {
+            Action::Run(run) => run.run(common)?,
+            Action::Merge(merge) => merge.run(common)?,
+            Action::Report(report) => report.run(common)?,
+        }
+        Ok(Verdict::Done)
+    }
+}
+
+impl Run {
+    fn run(&self, common: &Common) -> Outcome<()> {
+        if let Some(model) = &self.model {
+            loading::check_pocket(model)?;
+        }
+        let options = RunOptions {
+            preset: self.preset.clone(),
+            size: match (self.quick, self.size) {
+                (true, _) | (_, SizeKind::Quick) => Size::Quick,
+                (_, SizeKind::Pocket) => Size::Pocket,
+                (_, SizeKind::Paper) => Size::Paper,
+            },
+            out: self.out.clone(),
+            resume: self.resume,
+            shard: self.shard,
+            overrides: Overrides {
+                model: self.model.clone(),
+                continuations: self.continuations.map(NonZeroUsize::get),
+                seed: common.seed,
+                prompts: self.prompts.map(NonZeroUsize::get),
+            },
+            quiet: common.quiet,
+        };
+        let load = LoadOptions { dtype: self.dtype.parse()?, ..LoadOptions::default() };
+        let done = commands::run(&options, loading::resolver(), &load)?;
+        if common.json {
+            return print::line(json!({
+                "directory": done.directory, "fingerprint": done.fingerprint,
+                "shard": format!("{}/{}", done.shard.index, done.shard.count),
+                "ran": done.ran, "already": done.already,
+            }));
+        }
+        print::line(format!(
+            "{}: {} samples made, {} were there   plan {}",
+            done.directory.display(),
+            done.ran,
+            done.already,
+            done.fingerprint
+        ))
+    }
+}
+
+impl Merge {
+    fn run(&self, common: &Common) -> Outcome<()> {
+        let merged = commands::merge(&self.directories, self.out.as_deref())?;
+        if common.json {
+            return print::line(json!({
+                "samples": merged.samples, "timings": merged.timings,
+                "rows": merged.rows, "files": merged.files,
+            }));
+        }
+        print::line(format!(
+            "{}: {} rows from {} files",
+            merged.samples.display(),
+            merged.rows,
+            merged.files
+        ))
+    }
+}
+
+impl Report {
+    fn run(&self, common: &Common) -> Outcome<()> {
+        let made = commands::report(&self.directories, self.out.as_deref())?;
+        for (directory, count) in &made.missing {
+            common.say(format!("{}: {count} samples are still missing", directory.display()));
+        }
+        if common.json {
+            let missing: Vec<_> = made
+                .missing
+                .iter()
+                .map(|(directory, count)| json!({ "directory": directory, "samples": count }))
+                .collect();
+            return print::line(json!({
+                "html": made.html, "files": made.files, "missing": missing,
+            }));
+        }
+        print::line(made.html.display())?;
+        made.files.iter().try_for_each(|file| print::line(file.display()))
+    }
+}

@@ -1,0 +1,9 @@
+//! From a plan to finished rows.
+
+pub mod follow;
+pub mod parts;
+pub mod plan;
+pub mod row;
+pub mod run;
+pub mod sample;
+pub mod start;

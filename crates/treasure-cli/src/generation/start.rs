@@ -1,0 +1,184 @@
+//! From text to the state a search starts in: fixed tokens, masks, and what may not be placed where.
+//!
+//! Fixed text is tokenised without a dummy prefix except at the start. A space before a hole belongs
+//! to the hole's first token, so it stays in the text and the hole's own leading space is dropped.
+
+use treasure_core::{Bans, Denoiser as _, MaskedSeq, TokenId};
+use treasure_models::{MaskedLm, Tokenizer};
+use treasure_rewards::{Layout, Piece as Stretch};
+
+use crate::{
+    failure::{Failure, Outcome},
+    input::template::{Piece, Template},
+};
+
+/// Where a search starts.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The state: fixed tokens and masks.
+    pub state: MaskedSeq,
+    /// Which positions are which text.
+    pub layout: Layout,
+    /// What may not be placed where.
+    pub bans: Bans,
+    /// Tokens that end the text; none in a template, whose text has its own end.
+    pub ends: Vec<TokenId>,
+}
+
+impl Start {
+    /// A prompt and `length` tokens after it, none of the first `min_length` an end of text.
+    pub fn prompt(
+        model: &MaskedLm,
+        prompt: &str,
+        length: usize,
+        min_length: usize,
+    ) -> Outcome<Self> {
+        let pieces = [Piece::Fixed(prompt.into()), Piece::Hole(length)];
+        let mut start = Self::assemble(model, &pieces)?;
+        start.ends = Boundary::of(model)?.end.into_iter().collect();
+        let first = start.state.masked().next().unwrap_or(0);
+        for &end in &start.ends {
+            start.bans = start.bans.before(end, first + min_length);
+        }
+        Ok(start)
+    }
+
+    /// A prompt in a sequence of `length` tokens, special tokens and prompt included.
+    pub fn whole(
+        model: &MaskedLm,
+        prompt: &str,
+        length: usize,
+        min_length: usize,
+    ) -> Outcome<Self> {
+        let taken = Self::prompt(model, prompt, 1, 0)?.state.len() - 1;
+        if taken >= length {
+            return Err(Failure::new(format!(
+                "prompt {prompt:?}: expected fewer than {length} tokens, got {taken}"
+            ))
+            .hint("raise --length: with --preset fk it counts the prompt"));
+        }
+        let length = length - taken;
+        Self::prompt(model, prompt, length, min_length.min(length))
+    }
+
+    /// A template. Its holes never end the text: the rest of the template follows.
+    pub fn template(model: &MaskedLm, template: &Template) -> Outcome<Self> {
+        let mut start = Self::assemble(model, &template.pieces)?;
+        if let Some(end) = Boundary::of(model)?.end {
+            start.bans = start.bans.everywhere(end);
+        }
+        Ok(start)
+    }
+
+    /// The text before the first hole.
+    pub fn prompt_text(&self) -> &str {
+        match self.layout.pieces().first() {
+            Some(Stretch::Fixed { text, .. }) => text,
+            _ => "",
+        }
+    }
+
+    fn assemble(model: &MaskedLm, pieces: &[Piece]) -> Outcome<Self> {
+        let tokenizer = model.tokenizer()?;
+        let (first, rest) = match pieces.split_first() {
+            Some((Piece::Fixed(text), rest)) => (text.as_str(), rest),
+            _ => ("", pieces),
+        };
+        let (mut slots, closing) = opening(model, tokenizer, before_hole(first, rest.is_empty()))?;
+        let mut stretches = vec![Stretch::Fixed { text: first.into(), tokens: slots.len() }];
+        for (index, piece) in rest.iter().enumerate() {
+            match piece {
+                Piece::Fixed(text) => {
+                    let last = index + 1 == rest.len();
+                    let ids = tokenizer.encode_fragment(before_hole(text, last))?;
+                    stretches.push(Stretch::Fixed { text: text.clone(), tokens: ids.len() });
+                    slots.extend(ids.into_iter().map(Some));
+                }
+                Piece::Hole(size) => {
+                    // At the very start of a text a leading space has nothing to stand after.
+                    let drop_leading_space = index == 0 && first.is_empty();
+                    stretches.push(Stretch::Hole { tokens: *size, drop_leading_space });
+                    slots.extend(std::iter::repeat_n(None, *size));
+                }
+            }
+        }
+        if !closing.is_empty() {
+            stretches.push(Stretch::Fixed { text: String::new(), tokens: closing.len() });
+            slots.extend(closing.into_iter().map(Some));
+        }
+        let (most, got) = (model.max_len(), slots.len());
+        if got > most {
+            return Err(Failure::new(format!(
+                "prompt and text: expected at most {most} tokens, the longest the model takes, got {got}"
+            ))
+            .hint(format!("shorten the prompt, or generate {} tokens less", got - most)));
+        }
+        // A token without text could not be seen in the result.
+        let boundary = Boundary::of(model)?;
+        let bans = tokenizer
+            .special_ids()
+            .into_iter()
+            .chain(boundary.begin)
+            .filter(|&id| Some(id) != boundary.end)
+            .fold(Bans::none(), Bans::everywhere);
+        Ok(Self {
+            state: MaskedSeq::from_slots(slots),
+            layout: Layout::template(stretches),
+            bans,
+            ends: Vec::new(),
+        })
+    }
+}
+
+/// The tokens a text begins and ends with.
+struct Boundary {
+    begin: Option<TokenId>,
+    end: Option<TokenId>,
+}
+
+impl Boundary {
+    /// What tokenizer or config say. GPT-2's vocabulary often comes without either: there one token,
+    /// `<|endoftext|>`, does both.
+    fn of(model: &MaskedLm) -> Outcome<Self> {
+        let (begin, end) = (model.bos_id(), model.eos_id());
+        if begin.is_some() || end.is_some() {
+            return Ok(Self { begin, end });
+        }
+        let both = model.tokenizer()?.id("<|endoftext|>");
+        Ok(Self { begin: both, end: both })
+    }
+}
+
+/// Fixed text as it is tokenised: a space right before a hole is left to the hole's first token.
+fn before_hole(text: &str, last: bool) -> &str {
+    if last { text } else { text.strip_suffix(' ').unwrap_or(text) }
+}
+
+/// The tokens a text begins with, special tokens included, and the special tokens that close it.
+fn opening(
+    model: &MaskedLm,
+    tokenizer: &Tokenizer,
+    text: &str,
+) -> Outcome<(Vec<Option<TokenId>>, Vec<TokenId>)> {
+    let plain = if text.is_empty() { Vec::new() } else { tokenizer.encode(text, false)? };
+    let dressed = tokenizer.encode(text, true)?;
+    let at = (0..=dressed.len().saturating_sub(plain.len()))
+        .find(|&at| dressed[at..].starts_with(&plain));
+    let (mut before, mut after) = match at {
+        // Nothing to find: of `[CLS] [SEP]` the first half opens the text.
+        Some(_) if plain.is_empty() => {
+            let half = dressed.len().div_ceil(2);
+            (dressed[..half].to_vec(), dressed[half..].to_vec())
+        }
+        Some(at) => (dressed[..at].to_vec(), dressed[at + plain.len()..].to_vec()),
+        None => (Vec::new(), Vec::new()),
+    };
+    let boundary = Boundary::of(model)?;
+    if before.is_empty() {
+        before.extend(boundary.begin);
+    }
+    // An end of text after the masks would tell the model where to stop.
+    after.retain(|&id| Some(id) != boundary.end);
+    let opening = before.into_iter().chain(plain).map(Some).collect();
+    Ok((opening, after))
+}

@@ -1,0 +1,144 @@
+//! Templates: fixed text with holes, such as `The [MASK:5] was [MASK:12].`
+//!
+//! The fixed pieces come out byte for byte. `[MASK]` is a hole of one token.
+
+use crate::failure::{Failure, Outcome};
+
+/// One part of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Text that stays as it is.
+    Fixed(String),
+    /// A hole of so many tokens.
+    Hole(usize),
+}
+
+/// A parsed template: fixed pieces and holes in order, with no two fixed pieces side by side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// The pieces.
+    pub pieces: Vec<Piece>,
+}
+
+const OPEN: &str = "[MASK";
+
+impl Template {
+    /// Reads a template. At least one hole must be there.
+    pub fn parse(text: &str) -> Outcome<Self> {
+        let mut pieces = Vec::new();
+        let mut fixed = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(OPEN) {
+            let (before, after) = (&rest[..at], &rest[at + OPEN.len()..]);
+            let offset = text.len() - rest.len() + at;
+            fixed.push_str(before);
+            // `[MASKED]` and the like are ordinary text.
+            if !after.starts_with([']', ':']) {
+                fixed.push_str(OPEN);
+                rest = after;
+                continue;
+            }
+            let Some(end) = after.find(']') else {
+                return Err(point(text, offset, "a hole that is never closed, expected `]`"));
+            };
+            let size = match after[..end].strip_prefix(':') {
+                None => 1,
+                Some(size) => match size.parse() {
+                    Ok(size @ 1..=65_536) => size,
+                    _ => {
+                        return Err(point(
+                            text,
+                            offset,
+                            &format!("hole size: expected 1 to 65536 tokens, got {size:?}"),
+                        ));
+                    }
+                },
+            };
+            if !fixed.is_empty() {
+                pieces.push(Piece::Fixed(std::mem::take(&mut fixed)));
+            }
+            pieces.push(Piece::Hole(size));
+            rest = &after[end + 1..];
+        }
+        fixed.push_str(rest);
+        if !fixed.is_empty() {
+            pieces.push(Piece::Fixed(fixed));
+        }
+        let template = Self { pieces };
+        if template.n_holes() == 0 {
+            return Err(Failure::new(format!(
+                "template: expected at least one hole, got {text:?}"
+            ))
+            .hint("write a hole as [MASK] for one token or [MASK:5] for five"));
+        }
+        Ok(template)
+    }
+
+    /// How many tokens the holes take.
+    pub fn n_masks(&self) -> usize {
+        self.pieces.iter().map(|piece| if let Piece::Hole(size) = piece { *size } else { 0 }).sum()
+    }
+
+    /// How many holes there are.
+    pub fn n_holes(&self) -> usize {
+        self.pieces.iter().filter(|piece| matches!(piece, Piece::Hole(_))).count()
+    }
+}
+
+/// An error that points at the character.
+fn point(text: &str, offset: usize, message: &str) -> Failure {
+    let line_start = text[..offset].rfind('\n').map_or(0, |at| at + 1);
+    let line_end = text[offset..].find('\n').map_or(text.len(), |at| offset + at);
+    let column = text[line_start..offset].chars().count();
+    Failure::new(format!(
+        "template: {message}\n  {}\n  {}^",
+        &text[line_start..line_end],
+        " ".repeat(column)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fixed(text: &str) -> Piece {
+        Piece::Fixed(text.to_string())
+    }
+
+    #[test]
+    fn holes_and_fixed_text_alternate() {
+        let template = Template::parse("The [MASK:5] was [MASK:12].").unwrap();
+        assert_eq!(
+            template.pieces,
+            [fixed("The "), Piece::Hole(5), fixed(" was "), Piece::Hole(12), fixed(".")]
+        );
+        assert_eq!(template.n_masks(), 17);
+    }
+
+    #[test]
+    fn a_bare_mask_is_one_token_and_neighbours_stay_apart() {
+        let template = Template::parse("[MASK][MASK:2]").unwrap();
+        assert_eq!(template.pieces, [Piece::Hole(1), Piece::Hole(2)]);
+    }
+
+    #[test]
+    fn words_that_merely_begin_like_a_hole_are_text() {
+        let template = Template::parse("[MASKED] [MASK]").unwrap();
+        assert_eq!(template.pieces, [fixed("[MASKED] "), Piece::Hole(1)]);
+    }
+
+    #[test]
+    fn a_template_without_holes_is_refused_with_a_hint() {
+        let error = Template::parse("no holes here").unwrap_err().to_string();
+        assert!(error.contains("at least one hole"), "{error}");
+        assert!(error.contains("hint: write a hole as [MASK]"), "{error}");
+    }
+
+    #[test]
+    fn a_bad_hole_is_pointed_at() {
+        for bad in ["ab [MASK:0]", "ab [MASK:x]", "ab [MASK:3", "ab [MASK:99999999]"] {
+            let error = Template::parse(bad).unwrap_err().to_string();
+            assert!(error.contains("\n     ^"), "{error}");
+        }
+    }
+}

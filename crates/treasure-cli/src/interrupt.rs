@@ -1,0 +1,27 @@
+//! Ctrl-C: the first asks the search to stop and keep its best, the second ends the program.
+
+use std::{
+    process,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Listens for Ctrl-C (and a polite termination) from now on.
+pub fn listen() {
+    // Without a handler Ctrl-C ends the program at once, which is no error of the run.
+    let _ = ctrlc::set_handler(|| {
+        if ASKED.swap(true, Ordering::SeqCst) {
+            // 128 + SIGINT, what a shell reports for a program that Ctrl-C ended.
+            process::exit(130);
+        }
+        eprintln!(
+            "\nstopping after this step and keeping the best so far (Ctrl-C again ends at once)"
+        );
+    });
+}
+
+/// Whether the user asked to stop.
+pub fn asked() -> bool {
+    ASKED.load(Ordering::SeqCst)
+}

@@ -1,0 +1,252 @@
+//! The `--out` file: append-only JSON Lines that a killed run can continue.
+//!
+//! Guarantees: a row is written whole and in job order; `--resume` keeps every finished row, repeats
+//! none, recovers a truncated last line (and says so) and refuses rows of another plan.
+
+use std::{
+    collections::HashSet,
+    fs::{File, OpenOptions},
+    io::{Read as _, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use crate::failure::{Failure, Outcome};
+
+/// Which row: the prompt's place in the run and the sample's number.
+pub type Identity = (u64, u64);
+
+/// An open `--out` file.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    file: File,
+    done: HashSet<Identity>,
+    /// Made by this run and still empty: removed again if nothing gets written.
+    fresh: bool,
+    /// Bytes of an unfinished last line that were cut off.
+    recovered: usize,
+}
+
+impl Store {
+    /// Opens a new or empty file.
+    pub fn create(path: &Path) -> Outcome<Self> {
+        let fresh = !path.exists();
+        let mut store = Self::open(path, fresh)?;
+        let length = store.file.metadata()?.len();
+        if length > 0 {
+            return Err(Failure::new(format!(
+                "{}: the file already holds {length} bytes",
+                path.display()
+            ))
+            .hint("continue it with --resume, name another file, or remove it first"));
+        }
+        store.file.seek(SeekFrom::End(0))?;
+        Ok(store)
+    }
+
+    /// Opens a file to continue it. `prompts` and `plan` are those of this run.
+    pub fn resume(path: &Path, prompts: &[&str], plan: &Value) -> Outcome<Self> {
+        let fresh = !path.exists();
+        let mut store = Self::open(path, fresh)?;
+        let mut bytes = Vec::new();
+        store.file.read_to_end(&mut bytes)?;
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        store.recovered = bytes.len() - whole;
+        let name = path.display();
+        for (number, line) in bytes[..whole].split(|&byte| byte == b'\n').enumerate() {
+            if line.is_empty() {
+                continue;
+            }
+            let identity = identify(line, prompts, plan).map_err(|failure| {
+                failure.context(format!("{name}:{}: cannot resume", number + 1)).hint(
+                    "repeat the command that began this file, or write to another file with --out",
+                )
+            })?;
+            if !store.done.insert(identity) {
+                return Err(Failure::new(format!(
+                    "{name}:{}: prompt {} sample {} is there twice",
+                    number + 1,
+                    identity.0,
+                    identity.1
+                )));
+            }
+        }
+        // Only after every row was accepted: a refused file stays as it was.
+        if store.recovered > 0 {
+            store.file.set_len(whole as u64)?;
+        }
+        store.file.seek(SeekFrom::End(0))?;
+        Ok(store)
+    }
+
+    fn open(path: &Path, fresh: bool) -> Outcome<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(|error| {
+                Failure::new(error).context(format!("{}: cannot be written", path.display()))
+            })?;
+        Ok(Self { path: path.into(), file, done: HashSet::new(), fresh, recovered: 0 })
+    }
+
+    /// Whether a row is already there.
+    pub fn has(&self, identity: Identity) -> bool {
+        self.done.contains(&identity)
+    }
+
+    /// How many rows are there.
+    pub fn n_rows(&self) -> usize {
+        self.done.len()
+    }
+
+    /// How many bytes of an unfinished line were cut off.
+    pub fn recovered(&self) -> usize {
+        self.recovered
+    }
+
+    /// Appends a row, whole or not at all. `line` carries no line break.
+    pub fn append(&mut self, identity: Identity, line: &str) -> Outcome<()> {
+        let start = self.file.stream_position()?;
+        let written = self.file.write_all(format!("{line}\n").as_bytes());
+        if let Err(error) = written.and_then(|()| self.file.flush()) {
+            // A full disk leaves part of a line behind: take it back, the finished rows stay.
+            let _ = self.file.set_len(start);
+            return Err(Failure::new(error)
+                .context(format!("{}: cannot be written", self.path.display()))
+                .hint("the finished rows are kept: make room and continue with --resume"));
+        }
+        self.fresh = false;
+        self.done.insert(identity);
+        Ok(())
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if self.fresh {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Which row a line is, after checking that this run would have written it.
+fn identify(line: &[u8], prompts: &[&str], plan: &Value) -> Outcome<Identity> {
+    let row: Value = serde_json::from_slice(line)
+        .map_err(|error| Failure::new(format!("expected a JSON row, {error}")))?;
+    let number = |field: &str| {
+        row.get(field)
+            .and_then(Value::as_u64)
+            .ok_or_else(|| Failure::new(format!("`{field}`: expected a number in the row")))
+    };
+    let identity = (number("prompt_index")?, number("sample")?);
+    let expected =
+        usize::try_from(identity.0).ok().and_then(|at| prompts.get(at)).ok_or_else(|| {
+            Failure::new(format!(
+                "`prompt_index`: expected 0 to {}, got {}",
+                prompts.len() - 1,
+                identity.0
+            ))
+        })?;
+    let got = row.get("prompt").and_then(Value::as_str).unwrap_or_default();
+    if got != *expected {
+        return Err(Failure::new(format!("`prompt`: expected {expected:?}, got {got:?}")));
+    }
+    let differences = differences(plan, row.get("plan").unwrap_or(&Value::Null));
+    if !differences.is_empty() {
+        return Err(Failure::new(format!("another plan: {}", differences.join(", "))));
+    }
+    Ok(identity)
+}
+
+/// Where two plans differ, option by option.
+fn differences(expected: &Value, got: &Value) -> Vec<String> {
+    let (Some(expected), Some(got)) = (expected.as_object(), got.as_object()) else {
+        return vec![format!("expected a plan, got {got}")];
+    };
+    let mut keys: Vec<_> = expected.keys().collect();
+    keys.extend(got.keys().filter(|key| !expected.contains_key(*key)));
+    keys.into_iter()
+        .filter(|&key| expected.get(key) != got.get(key))
+        .map(|key| {
+            let show = |plan: &serde_json::Map<String, Value>| {
+                plan.get(key).map_or_else(|| "nothing".into(), Value::to_string)
+            };
+            format!("{key} is {} there and {} here", show(got), show(expected))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn row(prompt: &str, index: u64, sample: u64, length: u64) -> String {
+        json!({"prompt": prompt, "prompt_index": index, "sample": sample, "plan": {"length": length}})
+            .to_string()
+    }
+
+    fn plan() -> Value {
+        json!({"length": 8})
+    }
+
+    #[test]
+    fn a_truncated_last_line_is_cut_off_and_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.jsonl");
+        let first = row("a", 0, 0, 8);
+        std::fs::write(&path, format!("{first}\n{}", &first[..9])).unwrap();
+        let mut store = Store::resume(&path, &["a"], &plan()).unwrap();
+        assert_eq!((store.recovered(), store.n_rows()), (9, 1));
+        assert!(store.has((0, 0)) && !store.has((0, 1)));
+        let second = row("a", 0, 1, 8);
+        store.append((0, 1), &second).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{first}\n{second}\n"));
+    }
+
+    #[test]
+    fn rows_of_another_plan_or_prompt_are_refused_and_the_file_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.jsonl");
+        for (line, message) in [
+            (row("a", 0, 0, 9), "length is 9 there and 8 here"),
+            (row("b", 0, 0, 8), "expected \"a\", got \"b\""),
+            (row("a", 3, 0, 8), "expected 0 to 0, got 3"),
+            ("{}".to_string(), "`prompt_index`"),
+            ("nonsense".to_string(), "expected a JSON row"),
+        ] {
+            let content = format!("{line}\n{{\"trunc");
+            std::fs::write(&path, &content).unwrap();
+            let error = Store::resume(&path, &["a"], &plan()).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_there_twice_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.jsonl");
+        let line = row("a", 0, 0, 8);
+        std::fs::write(&path, format!("{line}\n{line}\n")).unwrap();
+        let error = Store::resume(&path, &["a"], &plan()).unwrap_err().to_string();
+        assert!(error.contains(":2: prompt 0 sample 0 is there twice"), "{error}");
+    }
+
+    #[test]
+    fn an_existing_file_is_not_overwritten_and_an_unused_new_one_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.jsonl");
+        drop(Store::create(&path).unwrap());
+        assert!(!path.exists());
+        std::fs::write(&path, "something").unwrap();
+        let error = Store::create(&path).unwrap_err().to_string();
+        assert!(error.contains("hint: continue it with --resume"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "something");
+    }
+}
