@@ -93,9 +93,12 @@ fn fk() -> RewardOptions {
 fn the_reference_window_of_a_classifier_is_48_tokens_and_two_special_ones() {
     let classifier =
         Classifier::load(&Resolver::new(), &roberta(), &LoadOptions::default()).expect("loads");
-    let text = "\n\nThe lake was quiet, and the horse was near the road. The lake was quiet, and the horse, and";
+    let text = &format!(
+        "\n\nThe lake was quiet.{0}{0}",
+        " The lake was quiet, and the horse was near the road."
+    );
     let ids = classifier.tokenizer().expect("a tokenizer").encode(text, false).expect("ids");
-    assert!((49..60).contains(&ids.len()), "a little more than the window: {}", ids.len());
+    assert!((49..64).contains(&ids.len()), "a little more than the window: {}", ids.len());
     let framed: Vec<u32> = [&[0], &ids[..48], &[2]].concat();
     let wanted = classifier.log_probs_ids(&[&framed]).expect("a row")[0][2];
     let reward = build_with(&format!("hf:{}#2", roberta()), fk()).expect("a reward");
@@ -118,7 +121,7 @@ fn tiny_gpt2(directory: &Path, bos: bool) {
         "n_embd": WIDTH, "n_layer": 1, "n_head": 2, "activation_function": "gelu_new",
         "layer_norm_epsilon": 1e-5, "bos_token_id": 0, "eos_token_id": 2,
     });
-    let tokens = if bos { serde_json::json!({"bos_token": "<s>"}) } else { serde_json::json!({}) };
+    let tokens = serde_json::json!({"bos_token": if bos { Some("<s>") } else { None }});
     std::fs::write(directory.join("config.json"), config.to_string()).expect("written");
     std::fs::write(directory.join("tokenizer_config.json"), tokens.to_string()).expect("written");
     std::fs::copy(format!("{}/tokenizer.json", roberta()), directory.join("tokenizer.json"))
