@@ -105,9 +105,9 @@ def main():
     import stories
 
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--denoiser", default="../work/early/denoiser", help="an early checkpoint makes the right mistakes")
+    parser.add_argument("--denoiser", default="../runs/early/denoiser", help="an early checkpoint makes the right mistakes")
     parser.add_argument("--data", default="../shared/data")
-    parser.add_argument("--out", default="../work/half-denoised.jsonl")
+    parser.add_argument("--out", default="../runs/half-denoised.jsonl")
     parser.add_argument("--count", type=int, default=6000)
     args = parser.parse_args()
     torch.manual_seed(5)

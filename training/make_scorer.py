@@ -112,15 +112,18 @@ def compare(story, kept_ids, out, data, stories_used=200, length=128):
     ids = torch.tensor([row[:length] for row in ids if len(row) >= length][:stories_used])
     kept = torch.from_numpy(kept_ids)
     model = LlamaForCausalLM.from_pretrained(out, dtype=torch.float32).eval()
-    results = {"original, full vocabulary": [], "original, kept ids": [], "written directory": []}
+    results = {"original, full vocabulary": [], "original, kept ids": [], "written directory": [],
+               "written directory, mask row in the softmax": []}
     largest = 0.0
     for part in ids.split(20):
         full = original_logits(story, kept[part])
-        ours = model(part).logits[..., :-1]  # without the mask row
+        every = model(part).logits
+        ours = every[..., :-1]  # without the mask row
         largest = max(largest, (full[..., kept] - ours).abs().max().item())
         results["original, full vocabulary"].append(mean_nll(full, kept[part]))
         results["original, kept ids"].append(mean_nll(full[..., kept], part))
         results["written directory"].append(mean_nll(ours, part))
+        results["written directory, mask row in the softmax"].append(mean_nll(every, part))
     print(f"largest difference of a kept logit: {largest:.4f}")
     for name, parts in results.items():
         rows = torch.cat(parts)
@@ -132,7 +135,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--story-model", default="../models/llama2.data")
     parser.add_argument("--data", default="../shared/data")
-    parser.add_argument("--vocab", default="../work/vocab")
+    parser.add_argument("--vocab", default="../runs/vocab")
     parser.add_argument("--out", default="../assets/pocket/scorer")
     args = parser.parse_args()
     story = story_model.load(args.story_model)

@@ -1,6 +1,6 @@
 """Draw the loss curves of a log.jsonl as SVG.
 
-    python plot_logs.py ../work/denoiser/log.jsonl logs/denoiser.svg
+    python plot_logs.py ../runs/denoiser/log.jsonl logs/denoiser.svg
 """
 
 import json

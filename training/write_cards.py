@@ -1,8 +1,8 @@
 """Fill the model cards in `cards/` with measured figures and put them beside the weights.
 
-    python evaluate.py > ../work/evaluation.txt
-    python samples.py --out ../work/samples.json
-    python write_cards.py --evaluation ../work/evaluation.txt --samples ../work/samples.json
+    python evaluate.py > ../runs/evaluation.txt
+    python samples.py --out ../runs/samples.json
+    python write_cards.py --evaluation ../runs/evaluation.txt --samples ../runs/samples.json
 """
 
 import argparse
@@ -31,8 +31,8 @@ def quoted(texts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pocket", default="../assets/pocket")
-    parser.add_argument("--evaluation", default="../work/evaluation.txt")
-    parser.add_argument("--samples", default="../work/samples.json")
+    parser.add_argument("--evaluation", default="../runs/evaluation.txt")
+    parser.add_argument("--samples", default="../runs/samples.json")
     parser.add_argument("--runs", default="runs.json", help="command and hardware of each run")
     args = parser.parse_args()
     measured = sections(Path(args.evaluation).read_text())
