@@ -128,7 +128,10 @@ pub fn label(s: &Summary) -> String {
     if let (Some(b), Some(m)) = (settings.beam_width, settings.tree_width) {
         let _ = write!(label, " ({b},{m})");
     } else if let Some(n) = s.particles {
-        let _ = write!(label, " N={n}");
+        match label.contains("best of N") {
+            true => label = label.replacen("best of N", &format!("best of {n}"), 1),
+            false => _ = write!(label, " N={n}"),
+        }
     }
     if settings.groups > 1 {
         let _ = write!(label, " k={}", settings.groups);

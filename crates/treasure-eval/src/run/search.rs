@@ -221,8 +221,9 @@ fn choose_among_shared(
     let (outcome, drawing) = timed(world, task, &Indifferent, &*method, key)?;
     let mut found = Vec::new();
     for reward in &plan.rewards {
-        let begun = Instant::now();
         let scorer = world.reward(&reward.spec, task)?;
+        // After the line above, which may load a model.
+        let begun = Instant::now();
         let views: Vec<View> = outcome
             .finals
             .iter()
