@@ -11,6 +11,8 @@ use crate::{commands, options::common::Common};
     version,
     max_term_width = 100,
     subcommand_required = true,
+    // The last one counts, so that an alias or a script can be overridden.
+    args_override_self = true,
     arg_required_else_help = true,
     after_help = "\
 Examples:

@@ -39,9 +39,6 @@ Examples:
 
 Each line is the median of several rounds after one that warms up.")]
 pub struct Bench {
-    /// The denoiser.
-    #[command(flatten)]
-    pub model: ModelOptions,
     /// The reward to time
     #[arg(long, value_name = "SPEC", default_value = "perplexity")]
     pub reward: String,
@@ -51,6 +48,9 @@ pub struct Bench {
     /// Rounds a line is measured
     #[arg(long, value_name = "N", default_value = "7")]
     pub rounds: NonZeroUsize,
+    /// The denoiser.
+    #[command(flatten)]
+    pub model: ModelOptions,
 }
 
 /// One measured line.

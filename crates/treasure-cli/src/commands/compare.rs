@@ -74,7 +74,7 @@ pub struct Compare {
     #[command(flatten)]
     pub reward: RewardOptions,
     /// Whose conventions hold
-    #[arg(long, value_enum, value_name = "PRESET", default_value_t)]
+    #[arg(long, value_enum, value_name = "PRESET", default_value_t, help_heading = "Search")]
     pub preset: PresetKind,
     /// How long, and when to stop.
     #[command(flatten)]

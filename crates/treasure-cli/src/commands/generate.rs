@@ -56,13 +56,13 @@ pub struct Generate {
     #[command(flatten)]
     pub reward: RewardOptions,
     /// How to search
-    #[arg(long, value_enum, default_value_t = Method::Treasure, value_name = "METHOD")]
+    #[arg(long, value_enum, default_value_t = Method::Treasure, value_name = "METHOD", help_heading = "Search")]
     pub method: Method,
     /// How many outputs a prompt gets
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", help_heading = "Output")]
     pub samples: NonZeroUsize,
     /// Whose conventions hold
-    #[arg(long, value_enum, value_name = "PRESET", default_value_t)]
+    #[arg(long, value_enum, value_name = "PRESET", default_value_t, help_heading = "Search")]
     pub preset: PresetKind,
     /// How long, and when to stop.
     #[command(flatten)]

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use rayon::prelude::*;
 use serde_json::{Value, json};
-use treasure_models::{Description, LoadOptions, inspect};
+use treasure_models::{Description, LoadOptions, Role, inspect};
 
 use crate::{
     Verdict,
@@ -147,7 +147,9 @@ impl Inspect {
             .into_iter()
             .flatten()
             .filter(|(_, value)| !value.is_null() && value.as_array().is_none_or(|l| !l.is_empty()))
-            .map(|(name, value)| vec![name.replace('_', " "), words(name, value)])
+            .map(|(name, value)| {
+                vec![name.replace("_bytes", "").replace('_', " "), words(name, value)]
+            })
             .collect();
         let width = rows.iter().map(|row| row[0].chars().count()).max().unwrap_or(0);
         for row in rows {
@@ -162,7 +164,7 @@ fn describe(name: &str, what: &Description) -> Value {
     json!({
         "name": name,
         "architecture": what.architecture.to_string(),
-        "role": what.architecture.role().to_string(),
+        "role": role(what.architecture.role()),
         "parameters": what.parameters,
         "layers": what.layers,
         "width": what.width,
@@ -179,6 +181,15 @@ fn describe(name: &str, what: &Description) -> Value {
         "memory_bytes": what.memory_bytes,
         "licence": what.licence,
     })
+}
+
+/// What a model is used for, in one word.
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::Denoiser => "denoiser",
+        Role::Scorer => "scorer",
+        Role::Classifier => "classifier",
+    }
 }
 
 /// A value for people.

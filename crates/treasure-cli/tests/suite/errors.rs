@@ -1,0 +1,156 @@
+//! Wrong input: exit 2, nothing on standard output, an error that says what to do.
+
+use std::fs;
+
+use crate::support::{expect, golden, run, run_small, small, stderr, stdout, treasure};
+
+/// Fails with 2 and an empty standard output; the words of standard error.
+fn fails(args: &[&str]) -> String {
+    let output = run(args, 2);
+    assert_eq!(stdout(&output), "", "{args:?}");
+    stderr(&output)
+}
+
+#[test]
+fn wrong_input_is_answered_with_an_error_and_a_hint() {
+    let dir = tempfile::tempdir().unwrap();
+    let empty = dir.path().join("empty.jsonl");
+    fs::write(&empty, "").unwrap();
+    let bad_row = dir.path().join("bad.jsonl");
+    fs::write(&bad_row, "{\"prompt\": \"a\"}\n{\"text\": 1}\n").unwrap();
+    let (empty, bad_row) = (empty.display().to_string(), bad_row.display().to_string());
+    let mdlm = golden("mdlm");
+    let classifier = golden("roberta_cls");
+    let cases: Vec<(&str, Vec<String>)> = vec![
+        ("no prompt", vec!["generate".into()]),
+        ("template without holes", vec!["generate".into(), "--template".into(), "no holes".into()]),
+        ("bad hole", vec!["generate".into(), "--template".into(), "a [MASK:x] b".into()]),
+        ("empty prompt file", vec!["generate".into(), "--prompts".into(), empty]),
+        ("bad prompt row", vec!["generate".into(), "--prompts".into(), bad_row]),
+        (
+            "missing prompt file",
+            vec!["generate".into(), "--prompts".into(), "/nonexistent.jsonl".into()],
+        ),
+        (
+            "malformed spec",
+            vec![
+                "generate".into(),
+                "x".into(),
+                "--reward".into(),
+                "sentiment=positive + 0.5*".into(),
+            ],
+        ),
+        ("bad regex", small(&["x", "--reward", "regex:a(b"])),
+        ("unknown label", small(&["x", "--reward", &format!("hf:{classifier}#happy")])),
+        ("unused option", small(&["x", "--particles", "4"])),
+        ("unused option for fk", small(&["x", "--method", "fk", "--beam-width", "3"])),
+        ("min-length above length", small(&["x", "--min-length", "9"])),
+        ("bad width", small(&["x", "--tree-width", "0"])),
+        ("unknown method", small(&["x", "--method", "magic"])),
+        ("watch without a terminal", small(&["x", "--watch"])),
+        (
+            "bad ids",
+            vec!["predict".into(), "--model".into(), mdlm.clone(), "--ids".into(), "1,x".into()],
+        ),
+        (
+            "ids without a mask",
+            vec!["predict".into(), "--model".into(), mdlm.clone(), "--ids".into(), "1,2".into()],
+        ),
+        (
+            "id out of range",
+            vec![
+                "predict".into(),
+                "--model".into(),
+                mdlm.clone(),
+                "--ids".into(),
+                "1,M,999".into(),
+            ],
+        ),
+        (
+            "sigma for a model without",
+            vec![
+                "predict".into(),
+                "--model".into(),
+                mdlm.clone(),
+                "--ids".into(),
+                "1,M".into(),
+                "--sigma".into(),
+                "1".into(),
+            ],
+        ),
+        (
+            "masks in score",
+            vec![
+                "score".into(),
+                "--reward".into(),
+                format!("hf:{classifier}#0"),
+                "--ids".into(),
+                "1,M".into(),
+            ],
+        ),
+        (
+            "ids for a rule",
+            vec![
+                "score".into(),
+                "--reward".into(),
+                "length:1..2".into(),
+                "--ids".into(),
+                "1,2".into(),
+            ],
+        ),
+        (
+            "a method twice",
+            vec!["compare".into(), "x".into(), "--methods".into(), "bon,bon".into()],
+        ),
+        ("unreachable server", small(&["x", "--reward", "tei+http://127.0.0.1:9#POSITIVE"])),
+        ("too long for the model", small(&["x", "--length", "500"])),
+    ];
+    let mut all = String::new();
+    for (name, args) in &cases {
+        let words = fails(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(words.starts_with("error: ") || words.contains("\nerror: "), "{name}: {words}");
+        // Paths differ from machine to machine.
+        let words = words
+            .replace(&mdlm, "MDLM")
+            .replace(&classifier, "ROBERTA")
+            .replace(&dir.path().display().to_string(), "DIR");
+        all += &format!("== {name}\n{words}\n");
+    }
+    expect("errors.txt", &all);
+}
+
+#[test]
+fn a_model_that_is_not_there_is_named_with_what_a_model_can_be() {
+    let words = fails(&["generate", "x", "--model", "./nowhere", "--reward", "length:1..2"]);
+    assert!(words.contains("./nowhere: no such file or directory"), "{words}");
+    assert!(words.contains("\nhint: a model is "), "{words}");
+}
+
+#[test]
+fn an_error_leaves_no_output_file_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out.jsonl").display().to_string();
+    run_small(&["x", "--out", &out, "--reward", "tei+http://127.0.0.1:9#A"], 2);
+    assert!(!std::path::Path::new(&out).exists());
+}
+
+#[test]
+fn an_existing_output_file_is_never_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out.jsonl");
+    fs::write(&out, "precious").unwrap();
+    let words = stderr(&run_small(&["x", "--out", &out.display().to_string()], 2));
+    assert!(words.contains("hint: continue it with --resume"), "{words}");
+    assert_eq!(fs::read_to_string(&out).unwrap(), "precious");
+}
+
+#[test]
+fn every_command_takes_the_common_options() {
+    for command in ["generate", "predict", "score", "compare", "models", "bench"] {
+        let help = stdout(&run(&[command, "--help"], 0));
+        for option in ["--json", "--seed", "--threads", "--quiet"] {
+            assert!(help.contains(option), "{command} {option}");
+        }
+    }
+    treasure().args(["--quiet", "--json", "models"]).assert().success();
+}

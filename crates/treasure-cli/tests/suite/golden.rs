@@ -1,0 +1,173 @@
+//! The reference code's numbers, through the command line with `--ids`.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{golden, rows, run};
+
+/// The tensors of an `io.safetensors`: shape and values as f64.
+struct Tensors {
+    header: Value,
+    data: Vec<u8>,
+}
+
+impl Tensors {
+    fn read(family: &str) -> Self {
+        let bytes = fs::read(format!("{}/io.safetensors", golden(family))).unwrap();
+        let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let header = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+        Self { header, data: bytes[8 + length..].to_vec() }
+    }
+
+    fn bytes(&self, name: &str) -> (Vec<usize>, &[u8]) {
+        let entry = &self.header[name];
+        let number = |value: &Value| value.as_u64().unwrap() as usize;
+        let shape = entry["shape"].as_array().unwrap().iter().map(number).collect();
+        let span: Vec<usize> =
+            entry["data_offsets"].as_array().unwrap().iter().map(number).collect();
+        (shape, &self.data[span[0]..span[1]])
+    }
+
+    fn ids(&self, name: &str) -> (Vec<usize>, Vec<i64>) {
+        let (shape, bytes) = self.bytes(name);
+        let ids =
+            bytes.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap())).collect();
+        (shape, ids)
+    }
+
+    fn floats(&self, name: &str) -> (Vec<usize>, Vec<f64>) {
+        let (shape, bytes) = self.bytes(name);
+        let floats = bytes
+            .chunks_exact(4)
+            .map(|b| f64::from(f32::from_le_bytes(b.try_into().unwrap())))
+            .collect();
+        (shape, floats)
+    }
+}
+
+fn meta(family: &str) -> Value {
+    serde_json::from_slice(&fs::read(format!("{}/meta.json", golden(family))).unwrap()).unwrap()
+}
+
+fn log_softmax(logits: &[f64], skip: Option<usize>) -> Vec<f64> {
+    let kept = |(id, value): (usize, &f64)| {
+        if Some(id) == skip { f64::NEG_INFINITY } else { *value }
+    };
+    let logits: Vec<f64> = logits.iter().enumerate().map(kept).collect();
+    let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let total = logits.iter().map(|x| (x - most).exp()).sum::<f64>().ln() + most;
+    logits.iter().map(|x| x - total).collect()
+}
+
+/// Every masked position of every stored row, all tokens.
+fn predictions_match(family: &str, logits_name: &str) {
+    let io = Tensors::read(family);
+    let meta = meta(family);
+    let mask = meta["mask_id"].as_i64().unwrap();
+    let atol = meta["suggested_atol"].as_f64().unwrap();
+    let (shape, ids) = io.ids("input_ids");
+    let (_, logits) = io.floats(logits_name);
+    let vocabulary = logits.len() / ids.len();
+    let mut compared = 0;
+    for row in 0..shape[0] {
+        let slots = &ids[row * shape[1]..(row + 1) * shape[1]];
+        if !slots.contains(&mask) {
+            continue;
+        }
+        let words: Vec<String> = slots
+            .iter()
+            .map(|&id| if id == mask { "M".to_string() } else { id.to_string() })
+            .collect();
+        let (ids, mask_text) = (words.join(","), mask.to_string());
+        let model = golden(family);
+        let top = vocabulary.to_string();
+        let mut args = vec!["predict", "--json", "--model", &model, "--ids", &ids, "--top", &top];
+        args.extend(["--mask-id", &mask_text]);
+        let sigma;
+        if meta["time_conditioning"] == true {
+            sigma = io.floats("sigma").1[row].to_string();
+            args.extend(["--sigma", &sigma]);
+        }
+        let found = rows(&run(&args, 0)).remove(0);
+        for position in found["positions"].as_array().unwrap() {
+            let at = position["position"].as_u64().unwrap() as usize;
+            assert_eq!(slots[at], mask);
+            let start = (row * shape[1] + at) * vocabulary;
+            let expected = log_softmax(&logits[start..start + vocabulary], Some(mask as usize));
+            for choice in position["top"].as_array().unwrap() {
+                let id = choice["id"].as_u64().unwrap() as usize;
+                assert_ne!(id as i64, mask, "the mask has no probability");
+                let difference = (choice["logprob"].as_f64().unwrap() - expected[id]).abs();
+                assert!(
+                    difference <= 2.0 * atol,
+                    "{family} row {row} at {at} id {id}: {difference}"
+                );
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > vocabulary, "{family}: {compared} numbers compared");
+}
+
+#[test]
+fn every_denoiser_family_predicts_the_reference_numbers() {
+    for (family, logits) in [
+        ("mdlm", "logits"),
+        ("mdlm_sigma", "logits"),
+        ("llada", "logits"),
+        ("llada_gqa", "logits"),
+        ("dream", "shifted_logits"),
+        ("diffugpt", "shifted_logits"),
+        ("bert_mlm", "logits"),
+        ("bert_mlm_legacy", "logits"),
+        ("modernbert_mlm", "logits"),
+    ] {
+        predictions_match(family, logits);
+    }
+}
+
+#[test]
+fn every_classifier_family_scores_the_reference_numbers() {
+    for family in ["roberta_cls", "bert_cls", "distilbert_cls"] {
+        let io = Tensors::read(family);
+        let atol = meta(family)["suggested_atol"].as_f64().unwrap();
+        for row in 0..3 {
+            let ids: Vec<String> =
+                io.ids(&format!("row{row}_input_ids")).1.iter().map(i64::to_string).collect();
+            let expected = log_softmax(&io.floats(&format!("row{row}_logits")).1, None);
+            let spec = format!("hf:{}#1", golden(family));
+            let found =
+                rows(&run(&["score", "--json", "--reward", &spec, "--ids", &ids.join(",")], 0));
+            let labels = found[0]["detail"]["labels"].as_object().unwrap();
+            assert_eq!(labels.len(), expected.len());
+            for (got, expected) in labels.values().zip(&expected) {
+                assert!((got.as_f64().unwrap() - expected).abs() <= 2.0 * atol, "{family}");
+            }
+            assert_eq!(found[0]["reward"], *labels.values().nth(1).unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_scorer_family_scores_the_reference_numbers() {
+    for family in ["gpt2", "gpt2_bare", "llama", "llama_rope3"] {
+        let io = Tensors::read(family);
+        let atol = meta(family)["suggested_atol"].as_f64().unwrap();
+        let (shape, ids) = io.ids("input_ids");
+        let (_, nll) = io.floats("nll");
+        for row in 0..shape[0] {
+            let tokens = &ids[row * shape[1]..(row + 1) * shape[1]];
+            let text: Vec<String> = tokens.iter().map(i64::to_string).collect();
+            let nll = &nll[row * (shape[1] - 1)..(row + 1) * (shape[1] - 1)];
+            let mean = nll.iter().sum::<f64>() / nll.len() as f64;
+            let spec = format!("ppl:{}", golden(family));
+            let found =
+                rows(&run(&["score", "--json", "--reward", &spec, "--ids", &text.join(",")], 0));
+            let got = found[0]["detail"]["nll_mean"].as_f64().unwrap();
+            assert!((got - mean).abs() <= 2.0 * atol, "{family} row {row}: {got} and {mean}");
+            assert_eq!(found[0]["detail"]["tokens"], nll.len());
+            assert_eq!(found[0]["reward"].as_f64().unwrap(), -got);
+        }
+    }
+}

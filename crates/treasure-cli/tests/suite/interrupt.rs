@@ -1,0 +1,108 @@
+//! Ctrl-C and kill, with real signals.
+#![cfg(unix)]
+
+use std::{
+    fs,
+    io::Read as _,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::support::{parse_rows, run_small, small, without_seconds};
+
+/// Starts a generation that takes a while.
+fn start(more: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_treasure"))
+        .args(small(more))
+        .env("HF_HUB_OFFLINE", "1")
+        .env("HF_HOME", "/nonexistent")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts")
+}
+
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(status.expect("kill runs").success());
+}
+
+/// Waits until a file has so many lines, or the child has ended.
+fn wait_for_lines(path: &Path, lines: usize, child: &mut Child) {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(120) {
+        let have = fs::read_to_string(path).map_or(0, |text| text.lines().count());
+        if have >= lines || child.try_wait().expect("the child can be asked").is_some() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("{} never had {lines} lines", path.display());
+}
+
+#[test]
+fn a_killed_batch_resumes_without_losing_or_repeating_a_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out.jsonl");
+    let name = out.display().to_string();
+    let more = ["The lake", "The horse", "--samples", "20", "--quiet", "--tree-width", "6"];
+    let with_out: Vec<&str> = more.iter().copied().chain(["--out", &name]).collect();
+    let mut child = start(&with_out);
+    wait_for_lines(&out, 3, &mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let kept = fs::read_to_string(&out).unwrap();
+    assert!(kept.lines().count() >= 3);
+    let resume: Vec<&str> = with_out.iter().copied().chain(["--resume"]).collect();
+    run_small(&resume, 0);
+    let resumed = fs::read_to_string(&out).unwrap();
+    let whole_lines = &kept[..kept.rfind('\n').map_or(0, |at| at + 1)];
+    assert!(resumed.starts_with(whole_lines), "finished rows stay as they are");
+    let other = dir.path().join("other.jsonl").display().to_string();
+    let whole: Vec<&str> = more.iter().copied().chain(["--out", &other]).collect();
+    run_small(&whole, 0);
+    let whole = fs::read_to_string(&other).unwrap();
+    assert_eq!(
+        without_seconds(&parse_rows(&resumed)),
+        without_seconds(&parse_rows(&whole)),
+        "as if it had never been killed"
+    );
+}
+
+#[test]
+fn ctrl_c_prints_the_best_so_far_and_exits_with_1() {
+    // The trace tells when the second sample is under way.
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out.jsonl");
+    let name = out.display().to_string();
+    let mut child = start(&[
+        "The lake",
+        "--samples",
+        "500",
+        "--json",
+        "--tree-width",
+        "30",
+        "--length",
+        "20",
+        "--out",
+        &name,
+    ]);
+    wait_for_lines(&out, 1, &mut child);
+    signal(&child, "-INT");
+    let status = child.wait().unwrap();
+    let mut words = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut words).unwrap();
+    let mut talk = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
+    assert_eq!(status.code(), Some(1), "{talk}");
+    assert!(talk.contains("keeping the best so far"), "{talk}");
+    let shown = parse_rows(&words);
+    assert!(shown.len() < 500);
+    let cut: Vec<_> = shown.iter().filter(|row| row["stopped"] == "interrupted").collect();
+    assert!(!cut.is_empty(), "{} rows, none cut short\n{talk}", shown.len());
+    assert!(cut.iter().all(|row| row["text"].as_str().unwrap().starts_with("The lake")));
+    // What was cut short is shown but not stored, so that --resume makes it anew.
+    let stored = parse_rows(&fs::read_to_string(&out).unwrap());
+    assert_eq!(stored.len(), shown.len() - cut.len());
+}

@@ -1,0 +1,8 @@
+//! The whole binary, as a user meets it: one test program, so that it is linked once.
+
+mod errors;
+mod generate;
+mod golden;
+mod interrupt;
+mod support;
+mod words;
