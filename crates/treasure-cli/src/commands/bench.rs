@@ -43,10 +43,10 @@ pub struct Bench {
     #[arg(long, value_name = "SPEC", default_value = "perplexity")]
     pub reward: String,
     /// Tokens to generate
-    #[arg(long, value_name = "N", default_value = "48")]
+    #[arg(long, value_name = "N", default_value = "48", value_parser = crate::options::positive)]
     pub length: NonZeroUsize,
     /// Rounds a line is measured
-    #[arg(long, value_name = "N", default_value = "7")]
+    #[arg(long, value_name = "N", default_value = "7", value_parser = crate::options::positive)]
     pub rounds: NonZeroUsize,
     /// The denoiser.
     #[command(flatten)]

@@ -68,10 +68,10 @@ pub struct Run {
     #[arg(long, value_enum, value_name = "SIZE", default_value_t)]
     pub size: SizeKind,
     /// Continuations of each prompt, instead of the preset's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
     pub continuations: Option<NonZeroUsize>,
     /// Only the first prompts
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
     pub prompts: Option<NonZeroUsize>,
     /// Another denoiser
     #[arg(long, value_name = "MODEL")]
@@ -123,8 +123,16 @@ impl Eval {
 
 impl Run {
     fn run(&self, common: &Common) -> Outcome<()> {
-        if let Some(model) = &self.model {
-            loading::check_pocket(model)?;
+        let own_config = self.preset.contains(['.', '/']);
+        match &self.model {
+            Some(model) => loading::check_pocket(model)?,
+            // Every preset but those of the paper's size runs on the pocket models.
+            None if !own_config && !matches!(self.size, SizeKind::Paper) => {
+                if treasure_eval::presets::text(&self.preset).is_some() {
+                    loading::check_pocket(loading::POCKET)?;
+                }
+            }
+            None => {}
         }
         let options = RunOptions {
             preset: self.preset.clone(),

@@ -59,7 +59,7 @@ pub struct Generate {
     #[arg(long, value_enum, default_value_t = Method::Treasure, value_name = "METHOD", help_heading = "Search")]
     pub method: Method,
     /// How many outputs a prompt gets
-    #[arg(long, value_name = "N", default_value = "1", help_heading = "Output")]
+    #[arg(long, value_name = "N", default_value = "1", help_heading = "Output", value_parser = crate::options::positive)]
     pub samples: NonZeroUsize,
     /// Whose conventions hold
     #[arg(long, value_enum, value_name = "PRESET", default_value_t, help_heading = "Search")]
@@ -89,7 +89,7 @@ pub struct RewardOptions {
     #[arg(long, value_name = "SPEC")]
     pub judge: Vec<String>,
     /// Most texts in one reward batch; the result does not depend on it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
     pub reward_batch: Option<NonZeroUsize>,
 }
 
@@ -98,7 +98,7 @@ pub struct RewardOptions {
 #[command(next_help_heading = "Length and budget")]
 pub struct Limits {
     /// Tokens to generate [default: 48]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
     pub length: Option<NonZeroUsize>,
     /// No end of text before this many tokens [default: 24, or the length if that is less]
     #[arg(long, value_name = "N")]
@@ -110,7 +110,7 @@ pub struct Limits {
     #[arg(long, value_name = "N")]
     pub max_reward_calls: Option<u64>,
     /// Stop a sample after this many seconds (the result then depends on the machine)
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub max_seconds: Option<f64>,
     /// Stop once the reward reaches this; exit with 1 if a sample misses it
     #[arg(long, value_name = "R", allow_negative_numbers = true)]

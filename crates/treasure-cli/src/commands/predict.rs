@@ -34,10 +34,10 @@ pub struct Predict {
     #[arg(long, value_name = "IDS")]
     pub ids: Vec<String>,
     /// How many tokens to show at each mask
-    #[arg(long, value_name = "K", default_value = "5")]
+    #[arg(long, value_name = "K", default_value = "5", value_parser = crate::options::positive)]
     pub top: NonZeroUsize,
     /// The noise level, for time-conditioned models
-    #[arg(long, value_name = "SIGMA")]
+    #[arg(long, value_name = "SIGMA", allow_negative_numbers = true)]
     pub sigma: Option<f64>,
     /// The denoiser.
     #[command(flatten)]

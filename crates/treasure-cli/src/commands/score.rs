@@ -51,7 +51,7 @@ pub struct Score {
     #[arg(long, value_enum, value_name = "PRESET", default_value_t)]
     pub preset: PresetKind,
     /// Most texts in one reward batch; the result does not depend on it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
     pub reward_batch: Option<NonZeroUsize>,
 }
 

@@ -17,7 +17,7 @@ pub struct Common {
     #[arg(long, global = true, value_name = "N")]
     pub seed: Option<u64>,
     /// Threads to use; the result does not depend on it [default: all cores]
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, value_name = "N", value_parser = crate::options::positive)]
     pub threads: Option<NonZeroUsize>,
     /// No talk and no progress on standard error, only errors
     #[arg(long, short, global = true)]

@@ -22,6 +22,6 @@ pub struct ModelOptions {
     #[arg(long = "as", value_name = "ARCHITECTURE")]
     pub read_as: Option<String>,
     /// Most states in one model batch; the result does not depend on it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
     pub batch_size: Option<std::num::NonZeroUsize>,
 }

@@ -84,7 +84,7 @@ pub struct SearchOptions {
     #[arg(long, value_name = "WIDTH")]
     pub tree_width: Option<Width>,
     /// Positions a node branches at, the paper's k [default: 1]
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = crate::options::positive)]
     pub groups: Option<NonZeroUsize>,
     /// How children are valued [default: resubstitute]
     #[arg(long, value_name = "VALUE", value_parser = by_name!(ValueKind))]
@@ -93,43 +93,43 @@ pub struct SearchOptions {
     #[arg(long, value_name = "RULE", value_parser = by_name!(SelectKind))]
     pub select: Option<SelectKind>,
     /// After branching, also commit masks at least this probable (fewer steps, not exact)
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub commit_threshold: Option<f64>,
     /// A cheap reward that ranks the children first; only the best share is scored (not exact)
     #[arg(long, value_name = "SPEC")]
     pub screen: Option<String>,
     /// The share of the children that --screen lets through [default: 0.5]
-    #[arg(long, value_name = "SHARE", requires = "screen")]
+    #[arg(long, value_name = "SHARE", requires = "screen", allow_negative_numbers = true)]
     pub screen_share: Option<f64>,
     /// What bon and fk run on [default: ancestral]
     #[arg(long, value_name = "SAMPLER")]
     pub sampler: Option<SamplerKind>,
     /// The N of bon, fk, svdd and code [default: 4, svdd 10]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
     pub particles: Option<NonZeroUsize>,
     /// Ancestral steps T [default: 1000]
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", value_parser = crate::options::positive)]
     pub steps: Option<NonZeroUsize>,
     /// How hard fk steers; multiplies the reward [default: 10]
-    #[arg(long, value_name = "λ")]
+    #[arg(long, value_name = "λ", allow_negative_numbers = true)]
     pub lambda: Option<f64>,
     /// The potential of fk [default: diff]
     #[arg(long, value_name = "POTENTIAL", value_parser = by_name!(Potential))]
     pub potential: Option<Potential>,
     /// Steps between two resamplings of fk [default: a fiftieth of the steps]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
     pub resample_every: Option<NonZeroUsize>,
     /// How fk resamples [default: multinomial]
     #[arg(long, value_name = "SCHEME", value_parser = by_name!(Resampling))]
     pub resample: Option<Resampling>,
     /// Resample only when the effective sample size falls below this share of the particles
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub ess: Option<f64>,
     /// Sampled completions behind one value of fk or --value previous [default: 4]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
     pub x0_samples: Option<NonZeroUsize>,
     /// Steps in a block of code [default: 20]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
     pub block: Option<NonZeroUsize>,
 }
 

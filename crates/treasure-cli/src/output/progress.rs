@@ -75,10 +75,10 @@ impl Progress {
                     0 => String::new(),
                     _ => {
                         let left = elapsed / done as f64 * (samples - done.min(samples)) as f64;
-                        format!("{} left   ", number::seconds(left))
+                        format!("{} left  ", number::seconds(left))
                     }
                 };
-                format!("{done} of {samples} samples   {left}{}", standing.line(0.0))
+                format!("{done} of {samples} samples  {left}{}", standing.line(0.0))
             }
         };
         // A line that wraps could not be redrawn in place.
@@ -104,19 +104,19 @@ impl Drop for Progress {
 impl Standing {
     /// The words of the line.
     pub fn line(&self, elapsed: f64) -> String {
-        let mut line =
-            format!("step {}/{}   masks left {}", self.step, self.steps, self.masks_left);
+        // Short words: a line that does not fit in 80 columns loses its end.
+        let mut line = format!("step {}/{}  masks {}", self.step, self.steps, self.masks_left);
         if let Some(best) = self.best {
-            line += &format!("   best {}", number::reward(best));
+            line += &format!("  best {}", number::reward(best));
         }
         line += &format!(
-            "   nfe {}   reward calls {}",
+            "  nfe {}  calls {}",
             number::count(self.nfe),
             number::count(self.reward_calls)
         );
         if self.step > 0 && self.step < self.steps && elapsed > 0.5 {
             let left = elapsed / self.step as f64 * (self.steps - self.step) as f64;
-            line += &format!("   {} left", number::seconds(left));
+            line += &format!("  {} left", number::seconds(left));
         }
         line
     }
@@ -139,7 +139,7 @@ mod tests {
         };
         assert_eq!(
             standing.line(2.0),
-            "step 12/48   masks left 36   best −1.250   nfe 25   reward calls 1,118   6.00 s left"
+            "step 12/48  masks 36  best −1.250  nfe 25  calls 1,118  6.00 s left"
         );
     }
 }
