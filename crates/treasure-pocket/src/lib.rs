@@ -31,7 +31,9 @@ impl std::fmt::Debug for Model {
 }
 
 /// All embedded models, in the manifest's order.
-pub const MODELS: &[Model] = include!(concat!(env!("OUT_DIR"), "/models.rs"));
+///
+/// A static, not a constant: a constant would copy the weights into every crate that names it.
+pub static MODELS: &[Model] = include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
 /// The embedded model of a name.
 pub fn model(name: &str) -> Option<&'static Model> {

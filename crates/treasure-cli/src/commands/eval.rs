@@ -123,15 +123,12 @@ impl Eval {
 
 impl Run {
     fn run(&self, common: &Common) -> Outcome<()> {
-        let own_config = self.preset.contains(['.', '/']);
+        let on_pocket = !matches!(self.size, SizeKind::Paper)
+            && treasure_eval::presets::text(&self.preset).is_some();
         match &self.model {
             Some(model) => loading::check_pocket(model)?,
             // Every preset but those of the paper's size runs on the pocket models.
-            None if !own_config && !matches!(self.size, SizeKind::Paper) => {
-                if treasure_eval::presets::text(&self.preset).is_some() {
-                    loading::check_pocket(loading::POCKET)?;
-                }
-            }
+            None if on_pocket => loading::check_pocket(loading::POCKET)?,
             None => {}
         }
         let options = RunOptions {

@@ -4,5 +4,6 @@ mod errors;
 mod generate;
 mod golden;
 mod interrupt;
+mod pocket;
 mod support;
 mod words;
