@@ -2,7 +2,7 @@
 //!
 //! [`MaskedLm`] (denoisers), [`Scorer`] (autoregressive likelihoods) and [`Classifier`] (label
 //! probabilities) load by name through a [`Resolver`]. Each architecture fills a [`stack::Stack`], which
-//! [`exec::Runner`] runs; [`reference`] runs the same stack through candle.
+//! [`exec::Runner`] runs; [`mod@reference`] runs the same stack through candle.
 
 mod arch;
 mod classifier;
