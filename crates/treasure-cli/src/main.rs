@@ -3,6 +3,11 @@
 //! Data goes to standard output, talk to standard error. Exit 0 done, 1 ran but the asked target was
 //! missed, 2 error.
 
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the doc comments of options are their help, where [MASK] stands for itself"
+)]
+
 mod cli;
 mod commands;
 mod failure;
