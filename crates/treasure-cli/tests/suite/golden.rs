@@ -100,7 +100,7 @@ fn predictions_match(family: &str, logits_name: &str) {
                 assert_ne!(id as i64, mask, "the mask has no probability");
                 let difference = (choice["logprob"].as_f64().unwrap() - expected[id]).abs();
                 assert!(
-                    difference <= 2.0 * atol,
+                    difference <= atol,
                     "{family} row {row} at {at} id {id}: {difference}"
                 );
                 compared += 1;
@@ -142,7 +142,7 @@ fn every_classifier_family_scores_the_reference_numbers() {
             let labels = found[0]["detail"]["labels"].as_object().unwrap();
             assert_eq!(labels.len(), expected.len());
             for (got, expected) in labels.values().zip(&expected) {
-                assert!((got.as_f64().unwrap() - expected).abs() <= 2.0 * atol, "{family}");
+                assert!((got.as_f64().unwrap() - expected).abs() <= atol, "{family}");
             }
             assert_eq!(found[0]["reward"], *labels.values().nth(1).unwrap());
         }
@@ -165,7 +165,7 @@ fn every_scorer_family_scores_the_reference_numbers() {
             let found =
                 rows(&run(&["score", "--json", "--reward", &spec, "--ids", &text.join(",")], 0));
             let got = found[0]["detail"]["nll_mean"].as_f64().unwrap();
-            assert!((got - mean).abs() <= 2.0 * atol, "{family} row {row}: {got} and {mean}");
+            assert!((got - mean).abs() <= atol, "{family} row {row}: {got} and {mean}");
             assert_eq!(found[0]["detail"]["tokens"], nll.len());
             assert_eq!(found[0]["reward"].as_f64().unwrap(), -got);
         }
