@@ -99,10 +99,7 @@ fn predictions_match(family: &str, logits_name: &str) {
                 let id = choice["id"].as_u64().unwrap() as usize;
                 assert_ne!(id as i64, mask, "the mask has no probability");
                 let difference = (choice["logprob"].as_f64().unwrap() - expected[id]).abs();
-                assert!(
-                    difference <= atol,
-                    "{family} row {row} at {at} id {id}: {difference}"
-                );
+                assert!(difference <= atol, "{family} row {row} at {at} id {id}: {difference}");
                 compared += 1;
             }
         }
