@@ -7,7 +7,7 @@ use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Tokenizer,
     describe::Description,
     exec::Runner,
-    load::{self, Kind, Opened},
+    load::{self, Kind, Loaded, Opened},
     masked_lm::failed,
     stack::{Classify, Stack},
 };
@@ -39,30 +39,13 @@ impl Classifier {
         resolver: &Resolver,
         options: &LoadOptions,
     ) -> Result<Self> {
-        let mut description = opened.description()?;
-        let tokenizer = opened.tokenizer(resolver, options)?;
-        let (net, parameters) = opened.classifier(true)?;
-        net.stack.check().map_err(|source| Error::new(opened.source.name()).with_source(source))?;
-        let rows = net.stack.embed.tokens.rows();
-        if let Some(tokenizer) = &tokenizer {
-            tokenizer.check_against(rows)?;
-        }
+        let Loaded { net, tokenizer, description } = opened.classifier(resolver, options, true)?;
         let several = match &opened.kind {
             Kind::HuggingFace(config) => {
                 config.text("problem_type")? == Some("multi_label_classification")
             }
             Kind::Gguf(_) => false,
         };
-        description.parameters = parameters;
-        description.vocabulary = Some(rows);
-        description.tokenizer_entries = tokenizer.as_ref().map(Tokenizer::size);
-        description.labels = net.labels.clone();
-        description.max_length = Some(net.max_len);
-        description.layers = Some(net.stack.blocks.len());
-        description.width = Some(net.stack.width());
-        let head = net.classify.classifier.bytes()
-            + net.classify.dense.as_ref().map_or(0, |(dense, _)| dense.bytes());
-        description.memory_bytes = (net.stack.bytes() + head) as u64;
         Ok(Self {
             runner: Runner::new(),
             stack: net.stack,

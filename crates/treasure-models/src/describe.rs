@@ -1,6 +1,6 @@
 //! What a model is, in the words of `treasure models inspect`.
 
-use crate::{Family, LoadOptions, Resolver, Result, Role, Source, Tokenizer, load, stack::Storage};
+use crate::{Family, LoadOptions, Resolver, Result, Role, Source, load, stack::Storage};
 
 /// Facts about a model. What was not looked at is `None`.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,34 +57,13 @@ impl Description {
 /// unknown is described all the same, without one.
 pub fn inspect(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Description> {
     let opened = load::open(resolver, spec, options)?;
-    let tokenizer = opened.tokenizer(resolver, options)?;
-    let specials = tokenizer.as_ref().map(Tokenizer::specials);
-    let mut description = opened.description()?;
-    description.tokenizer_entries = tokenizer.as_ref().map(Tokenizer::size);
-    if opened.family.role() == Role::Classifier {
-        let (net, parameters) = opened.classifier(false)?;
-        description.parameters = parameters;
-        description.labels = net.labels;
-        description.max_length = Some(net.max_len);
-        description.layers = Some(net.stack.blocks.len());
-    } else {
-        let (net, parameters) = opened.language_model(false)?;
-        description.parameters = parameters;
-        description.vocabulary = Some(net.rows);
-        description.max_length = Some(net.max_len);
-        description.layers = Some(net.stack.blocks.len());
-        description.bos_id = specials.and_then(|s| s.bos).or(net.bos_id);
-        description.eos_id = specials.and_then(|s| s.eos).or(net.eos_id);
-        if opened.family.role() == Role::Denoiser {
-            description.mask_id = options.mask_id.or(net.mask_id).or_else(|| specials?.mask);
-            description.time_conditioned = Some(net.timed);
-        }
-    }
-    description.memory_bytes = description.parameters * description.dtype.bytes() as u64;
-    Ok(description)
+    Ok(match opened.family.role() {
+        Role::Classifier => opened.classifier(resolver, options, false)?.description,
+        _ => opened.language_model(resolver, options, false)?.description,
+    })
 }
 
-/// The `license` line in the front matter of a `README.md`.
+/// The `license` line in the front matter of a `README.md`; `license_name` says more where it is `other`.
 pub(crate) fn licence(source: &Source) -> Result<Option<String>> {
     // The card is not worth a download or an error.
     let card = match source {
@@ -97,7 +76,11 @@ pub(crate) fn licence(source: &Source) -> Result<Option<String>> {
     };
     let Ok(Some(blob)) = card else { return Ok(None) };
     let Ok(text) = blob.text(4 << 20) else { return Ok(None) };
-    Ok(front_matter(&text, "license"))
+    let named = || front_matter(&text, "license_name");
+    Ok(match front_matter(&text, "license") {
+        Some(licence) if licence == "other" => named().or(Some(licence)),
+        licence => licence,
+    })
 }
 
 fn front_matter(text: &str, key: &str) -> Option<String> {

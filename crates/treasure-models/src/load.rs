@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Source, Tokenizer,
-    arch::{self, Checkpoint, ClassifierNet, LanguageModel},
+    arch::{self, Checkpoint, ClassifierNet, LanguageModel, Network},
     config::Config,
     describe::{Description, licence},
     gguf::Header,
@@ -22,6 +22,13 @@ pub(crate) struct Opened {
 pub(crate) enum Kind {
     HuggingFace(Config),
     Gguf(Header),
+}
+
+/// A network with its tokenizer and what is known about both; without weights it is an outline.
+pub(crate) struct Loaded<N> {
+    pub(crate) net: N,
+    pub(crate) tokenizer: Option<Tokenizer>,
+    pub(crate) description: Description,
 }
 
 /// Resolves, opens and recognises a checkpoint; reads headers only.
@@ -77,34 +84,83 @@ impl Opened {
     }
 
     /// Loads the network with its vocabulary head, or without `load` an outline of it.
-    pub(crate) fn language_model(&self, load: bool) -> Result<(LanguageModel, u64)> {
-        match &self.kind {
-            Kind::HuggingFace(config) => {
-                arch::language_model(self.family, config, &self.checkpoint(load))
-            }
-            Kind::Gguf(header) => arch::gguf_model(header, &self.checkpoint(load)),
-        }
-    }
-
-    /// Loads the network with its classifier, or without `load` an outline of it.
-    pub(crate) fn classifier(&self, load: bool) -> Result<(ClassifierNet, u64)> {
-        match &self.kind {
-            Kind::HuggingFace(config) => {
-                arch::classifier(self.family, config, &self.checkpoint(load))
-            }
-            Kind::Gguf(_) => Err(Error::new(format!(
-                "{}: a GGUF file cannot be a sequence classifier here",
-                self.source.name()
-            ))),
-        }
-    }
-
-    /// The tokenizer the user names, or the model's own, or none.
-    pub(crate) fn tokenizer(
+    pub(crate) fn language_model(
         &self,
         resolver: &Resolver,
         options: &LoadOptions,
-    ) -> Result<Option<Tokenizer>> {
+        load: bool,
+    ) -> Result<Loaded<LanguageModel>> {
+        let (net, parameters) = match &self.kind {
+            Kind::HuggingFace(config) => {
+                arch::language_model(self.family, config, &self.checkpoint(load))?
+            }
+            Kind::Gguf(header) => arch::gguf_model(header, &self.checkpoint(load))?,
+        };
+        let mut loaded = self.with_tokenizer(net, parameters, resolver, options, load)?;
+        let specials = loaded.tokenizer.as_ref().map(Tokenizer::specials);
+        loaded.description.bos_id = specials.and_then(|s| s.bos).or(loaded.net.bos_id);
+        loaded.description.eos_id = specials.and_then(|s| s.eos).or(loaded.net.eos_id);
+        if self.family.role() == Role::Denoiser {
+            let stated = options.mask_id.or(loaded.net.mask_id);
+            loaded.description.mask_id = stated.or_else(|| specials?.mask);
+            loaded.description.time_conditioned = Some(loaded.net.timed);
+        }
+        Ok(loaded)
+    }
+
+    /// Loads the network with its classifier, or without `load` an outline of it.
+    pub(crate) fn classifier(
+        &self,
+        resolver: &Resolver,
+        options: &LoadOptions,
+        load: bool,
+    ) -> Result<Loaded<ClassifierNet>> {
+        let (net, parameters) = match &self.kind {
+            Kind::HuggingFace(config) => {
+                arch::classifier(self.family, config, &self.checkpoint(load))?
+            }
+            Kind::Gguf(_) => {
+                let place = self.source.name();
+                let why = "a GGUF file cannot be a sequence classifier here";
+                return Err(Error::new(format!("{place}: {why}")));
+            }
+        };
+        let mut loaded = self.with_tokenizer(net, parameters, resolver, options, load)?;
+        loaded.description.labels.clone_from(&loaded.net.labels);
+        Ok(loaded)
+    }
+
+    /// What every kind of network shares: its tokenizer, the check that both agree, and its description.
+    fn with_tokenizer<N: Network>(
+        &self,
+        net: N,
+        parameters: u64,
+        resolver: &Resolver,
+        options: &LoadOptions,
+        load: bool,
+    ) -> Result<Loaded<N>> {
+        let tokenizer = self.tokenizer(resolver, options)?;
+        let mut description = self.description()?;
+        description.parameters = parameters;
+        description.vocabulary = Some(net.rows());
+        description.tokenizer_entries = tokenizer.as_ref().map(Tokenizer::size);
+        description.max_length = Some(net.max_len());
+        description.layers = Some(net.stack().blocks.len());
+        description.memory_bytes = parameters * self.storage.bytes() as u64;
+        if load {
+            let broken = |source| Error::new(self.source.name()).with_source(source);
+            net.stack().check().map_err(broken)?;
+            if let Some(tokenizer) = &tokenizer {
+                tokenizer.check_against(net.rows())?;
+            }
+            description.width = Some(net.stack().width());
+            description.memory_bytes = (net.stack().bytes() + net.head_bytes()) as u64;
+        }
+        Ok(Loaded { net, tokenizer, description })
+    }
+
+    /// The tokenizer the user names, or the model's own, or none.
+    fn tokenizer(&self, resolver: &Resolver, options: &LoadOptions) -> Result<Option<Tokenizer>> {
         let Some(spec) = &options.tokenizer else { return Tokenizer::load(&self.source) };
         let source = resolver.resolve(spec, None)?;
         match Tokenizer::load(&source)? {
@@ -114,7 +170,7 @@ impl Opened {
     }
 
     /// What is known so far, for `describe` and `inspect`.
-    pub(crate) fn description(&self) -> Result<Description> {
+    fn description(&self) -> Result<Description> {
         let listed = self.weights.tensors().values();
         let parameters = listed.map(|info| info.shape.iter().product::<usize>() as u64).sum();
         Ok(Description {

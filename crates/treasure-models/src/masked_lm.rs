@@ -14,7 +14,7 @@ use crate::{
     arch::Shift,
     describe::Description,
     exec::{self, Keep, Runner, Sequence},
-    load::{self, Opened},
+    load::{self, Loaded, Opened},
     stack::{Head, Stack},
 };
 
@@ -57,20 +57,10 @@ impl MaskedLm {
         resolver: &Resolver,
         options: &LoadOptions,
     ) -> Result<Self> {
-        let mut description = opened.description()?;
-        let tokenizer = opened.tokenizer(resolver, options)?;
-        let (net, parameters) = opened.language_model(true)?;
-        net.stack.check().map_err(|source| Error::new(opened.source.name()).with_source(source))?;
-        let rows = net.head.vocabulary();
-        if let Some(tokenizer) = &tokenizer {
-            tokenizer.check_against(rows)?;
-        }
-        let specials = tokenizer.as_ref().map(Tokenizer::specials);
-        let mask_id = options
-            .mask_id
-            .or(net.mask_id)
-            .or_else(|| specials?.mask)
-            .ok_or_else(|| no_mask(&opened.source, opened.family))?;
+        let Loaded { net, tokenizer, description } =
+            opened.language_model(resolver, options, true)?;
+        let mask_id = description.mask_id.ok_or_else(|| no_mask(&opened.source, opened.family))?;
+        let rows = net.rows;
         if mask_id as usize >= rows {
             return Err(Error::expected("mask id", format!("below {rows}"), mask_id));
         }
@@ -86,18 +76,6 @@ impl MaskedLm {
             (None, Family::Mdlm) => resolver.resolve("gpt2", None).ok(),
             _ => None,
         };
-        let memory = net.stack.bytes() + net.head.bytes();
-        description.parameters = parameters;
-        description.vocabulary = Some(rows);
-        description.tokenizer_entries = tokenizer.as_ref().map(Tokenizer::size);
-        description.mask_id = Some(mask_id);
-        description.bos_id = specials.and_then(|s| s.bos).or(net.bos_id);
-        description.eos_id = specials.and_then(|s| s.eos).or(net.eos_id);
-        description.max_length = Some(net.max_len);
-        description.layers = Some(net.stack.blocks.len());
-        description.width = Some(net.stack.width());
-        description.time_conditioned = Some(net.timed);
-        description.memory_bytes = memory as u64;
         Ok(Self {
             runner: Runner::new(),
             stack: net.stack,

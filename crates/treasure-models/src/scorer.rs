@@ -6,7 +6,7 @@ use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Tokenizer,
     describe::Description,
     exec::{Keep, Runner, Sequence},
-    load::{self, Opened},
+    load::{self, Loaded, Opened},
     masked_lm::failed,
     stack::{Head, Stack},
 };
@@ -36,28 +36,14 @@ impl Scorer {
         resolver: &Resolver,
         options: &LoadOptions,
     ) -> Result<Self> {
-        let mut description = opened.description()?;
-        let tokenizer = opened.tokenizer(resolver, options)?;
-        let (net, parameters) = opened.language_model(true)?;
-        net.stack.check().map_err(|source| Error::new(opened.source.name()).with_source(source))?;
-        let rows = net.head.vocabulary();
-        if let Some(tokenizer) = &tokenizer {
-            tokenizer.check_against(rows)?;
-        }
+        let Loaded { net, tokenizer, mut description } =
+            opened.language_model(resolver, options, true)?;
         let bos_id = tokenizer.as_ref().and_then(|tokenizer| {
             let specials = tokenizer.specials();
             let from_config = || net.bos_id.filter(|&id| tokenizer.knows(id));
             specials.bos.or_else(|| if specials.bos_is_stated() { None } else { from_config() })
         });
-        description.parameters = parameters;
-        description.vocabulary = Some(rows);
-        description.tokenizer_entries = tokenizer.as_ref().map(Tokenizer::size);
         description.bos_id = bos_id.or(net.bos_id);
-        description.eos_id = tokenizer.as_ref().and_then(|t| t.specials().eos).or(net.eos_id);
-        description.max_length = Some(net.max_len);
-        description.layers = Some(net.stack.blocks.len());
-        description.width = Some(net.stack.width());
-        description.memory_bytes = (net.stack.bytes() + net.head.bytes()) as u64;
         Ok(Self {
             runner: Runner::new(),
             stack: net.stack,

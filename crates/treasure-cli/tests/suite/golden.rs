@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::support::{golden, rows, run};
 
@@ -50,6 +51,32 @@ fn meta(family: &str) -> Value {
     serde_json::from_slice(&fs::read(format!("{}/meta.json", golden(family))).unwrap()).unwrap()
 }
 
+/// The directory of a family as stored, and once more with the newer spelling of its config where there is one.
+struct Spellings {
+    directories: Vec<String>,
+    _newer: TempDir,
+}
+
+impl Spellings {
+    fn of(family: &str) -> Self {
+        let (stored, newer) = (golden(family), TempDir::new().unwrap());
+        let mut directories = vec![stored.clone()];
+        let place = |name: &str| newer.path().join(name);
+        if fs::copy(format!("{stored}/config.v5.json"), place("config.json")).is_ok() {
+            fs::copy(format!("{stored}/model.safetensors"), place("model.safetensors")).unwrap();
+            directories.push(newer.path().display().to_string());
+        }
+        Self { directories, _newer: newer }
+    }
+}
+
+#[test]
+fn most_families_are_stored_in_both_spellings_of_the_config() {
+    let families = ["bert_mlm", "roberta_cls", "bert_cls", "distilbert_cls", "gpt2", "llama"];
+    let both = families.iter().filter(|family| Spellings::of(family).directories.len() == 2);
+    assert_eq!(both.count(), families.len());
+}
+
 fn log_softmax(logits: &[f64], skip: Option<usize>) -> Vec<f64> {
     let kept = |(id, value): (usize, &f64)| {
         if Some(id) == skip { f64::NEG_INFINITY } else { *value }
@@ -61,7 +88,7 @@ fn log_softmax(logits: &[f64], skip: Option<usize>) -> Vec<f64> {
 }
 
 /// Every masked position of every stored row, all tokens.
-fn predictions_match(family: &str, logits_name: &str) {
+fn predictions_match(family: &str, model: &str, logits_name: &str) {
     let io = Tensors::read(family);
     let meta = meta(family);
     let mask = meta["mask_id"].as_i64().unwrap();
@@ -80,9 +107,8 @@ fn predictions_match(family: &str, logits_name: &str) {
             .map(|&id| if id == mask { "M".to_string() } else { id.to_string() })
             .collect();
         let (ids, mask_text) = (words.join(","), mask.to_string());
-        let model = golden(family);
         let top = vocabulary.to_string();
-        let mut args = vec!["predict", "--json", "--model", &model, "--ids", &ids, "--top", &top];
+        let mut args = vec!["predict", "--json", "--model", model, "--ids", &ids, "--top", &top];
         args.extend(["--mask-id", &mask_text]);
         let sigma;
         if meta["time_conditioning"] == true {
@@ -120,7 +146,9 @@ fn every_denoiser_family_predicts_the_reference_numbers() {
         ("bert_mlm_legacy", "logits"),
         ("modernbert_mlm", "logits"),
     ] {
-        predictions_match(family, logits);
+        for model in &Spellings::of(family).directories {
+            predictions_match(family, model, logits);
+        }
     }
 }
 
@@ -129,11 +157,14 @@ fn every_classifier_family_scores_the_reference_numbers() {
     for family in ["roberta_cls", "bert_cls", "distilbert_cls"] {
         let io = Tensors::read(family);
         let atol = meta(family)["suggested_atol"].as_f64().unwrap();
-        for row in 0..3 {
+        let spellings = Spellings::of(family);
+        let cases =
+            spellings.directories.iter().flat_map(|model| (0..3).map(move |row| (model, row)));
+        for (model, row) in cases {
             let ids: Vec<String> =
                 io.ids(&format!("row{row}_input_ids")).1.iter().map(i64::to_string).collect();
             let expected = log_softmax(&io.floats(&format!("row{row}_logits")).1, None);
-            let spec = format!("hf:{}#1", golden(family));
+            let spec = format!("hf:{model}#1");
             let found =
                 rows(&run(&["score", "--json", "--reward", &spec, "--ids", &ids.join(",")], 0));
             let labels = found[0]["detail"]["labels"].as_object().unwrap();
@@ -153,12 +184,14 @@ fn every_scorer_family_scores_the_reference_numbers() {
         let atol = meta(family)["suggested_atol"].as_f64().unwrap();
         let (shape, ids) = io.ids("input_ids");
         let (_, nll) = io.floats("nll");
-        for row in 0..shape[0] {
+        let spellings = Spellings::of(family);
+        let rows_of = |model| (0..shape[0]).map(move |row| (model, row));
+        for (model, row) in spellings.directories.iter().flat_map(rows_of) {
             let tokens = &ids[row * shape[1]..(row + 1) * shape[1]];
             let text: Vec<String> = tokens.iter().map(i64::to_string).collect();
             let nll = &nll[row * (shape[1] - 1)..(row + 1) * (shape[1] - 1)];
             let mean = nll.iter().sum::<f64>() / nll.len() as f64;
-            let spec = format!("ppl:{}", golden(family));
+            let spec = format!("ppl:{model}");
             let found =
                 rows(&run(&["score", "--json", "--reward", &spec, "--ids", &text.join(",")], 0));
             let got = found[0]["detail"]["nll_mean"].as_f64().unwrap();

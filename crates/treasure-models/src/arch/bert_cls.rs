@@ -28,6 +28,7 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<ClassifierNe
             classifier: t.linear("classifier", count, width, true)?,
         },
         max_len: config.size("max_position_embeddings")?,
+        rows: config.size("vocab_size")?,
         labels: labels(config, count)?,
     })
 }

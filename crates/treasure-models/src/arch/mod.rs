@@ -66,7 +66,57 @@ pub(crate) struct ClassifierNet {
     pub(crate) stack: Stack,
     pub(crate) classify: Classify,
     pub(crate) max_len: usize,
+    /// Rows of the embedding.
+    pub(crate) rows: usize,
     pub(crate) labels: Vec<String>,
+}
+
+/// What every network says about itself.
+pub(crate) trait Network {
+    fn stack(&self) -> &Stack;
+    /// Rows of the embedding.
+    fn rows(&self) -> usize;
+    /// The longest sequence.
+    fn max_len(&self) -> usize;
+    /// Bytes of the weights behind the stack.
+    fn head_bytes(&self) -> usize;
+}
+
+impl Network for LanguageModel {
+    fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn max_len(&self) -> usize {
+        self.max_len
+    }
+
+    fn head_bytes(&self) -> usize {
+        self.head.bytes()
+    }
+}
+
+impl Network for ClassifierNet {
+    fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn max_len(&self) -> usize {
+        self.max_len
+    }
+
+    fn head_bytes(&self) -> usize {
+        let dense = self.classify.dense.as_ref().map_or(0, |(dense, _)| dense.bytes());
+        dense + self.classify.classifier.bytes()
+    }
 }
 
 /// What a network is built from.

@@ -35,6 +35,7 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<ClassifierNe
             classifier: t.linear(last, count, width, true)?,
         },
         max_len,
+        rows: config.size("vocab_size")?,
         labels: labels(config, count)?,
     })
 }

@@ -248,4 +248,8 @@ fn the_licence_is_the_one_the_model_card_states() {
     let model = MaskedLm::load(&resolver(), &spec(dir.path()), &LoadOptions::default()).unwrap();
     assert_eq!(model.describe().licence.as_deref(), Some("apache-2.0"));
     assert_eq!(load("llada").describe().licence, None);
+    let card = "---\nlicense: other\nlicense_name: research-use\n---\n# A model\n";
+    std::fs::write(dir.path().join("README.md"), card).unwrap();
+    let model = MaskedLm::load(&resolver(), &spec(dir.path()), &LoadOptions::default()).unwrap();
+    assert_eq!(model.describe().licence.as_deref(), Some("research-use"));
 }
