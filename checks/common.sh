@@ -22,9 +22,11 @@ need() {
 
 # Sets TREASURE to the binary of the dev profile, which the tests have built already, unless it is set.
 find_treasure() {
-  [ -z "${TREASURE:-}" ] || return 0
-  cargo build --workspace --locked
-  TREASURE="${CARGO_TARGET_DIR:-$PWD/target}/debug/treasure"
+  if [ -z "${TREASURE:-}" ]; then
+    cargo build --workspace --locked
+    TREASURE="${CARGO_TARGET_DIR:-$PWD/target}/debug/treasure"
+  fi
+  TREASURE=$(realpath "$TREASURE")
 }
 
 # Sets work to a temporary folder that is gone at the end.
