@@ -1,5 +1,6 @@
 """Drives headless Chromium through chromedriver (W3C WebDriver over HTTP, standard library only)."""
 
+import base64
 import json
 import os
 import pathlib
@@ -77,10 +78,20 @@ def main(report):
         ink = "return getComputedStyle(document.querySelector('figure svg text')).fill"
         cdp = lambda command, params: call("POST", session + "/goog/cdp/execute", {"cmd": command, "params": params})
         scheme = lambda value: cdp("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": value}]})
+
+        def picture(name):
+            if folder := os.environ.get("SCREENSHOTS"):
+                size = cdp("Page.getLayoutMetrics", {})["cssContentSize"]
+                clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+                shot = cdp("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+                pathlib.Path(folder, name + ".png").write_bytes(base64.b64decode(shot["data"]))
+
         scheme("light")
         light = run(ink)
+        picture("light")
         scheme("dark")
         check("figures follow light and dark", light != run(ink))
+        picture("dark")
 
         log = call("POST", session + "/se/log", {"type": "browser"})
         check("no errors in the console" + "".join("\n        " + entry["message"] for entry in log), not log)

@@ -7,4 +7,3 @@ pub mod plan;
 pub mod row;
 pub mod run;
 pub mod sample;
-pub mod start;

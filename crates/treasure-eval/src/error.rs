@@ -134,8 +134,9 @@ impl Error {
             Self::UnknownPreset { .. } => {
                 "a config of your own is given by its path, ./my.toml".into()
             }
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                "free some space, then run the same command with --resume".into()
+            Self::Io { source, .. } if no_room(source.kind()) => {
+                "make room on the disk or in the quota, then run the same command with --resume"
+                    .into()
             }
             Self::Io { action: "reading", source, .. }
                 if source.kind() == io::ErrorKind::NotFound =>
@@ -164,6 +165,11 @@ impl Error {
             _ => return None,
         })
     }
+}
+
+fn no_room(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// The hint of the model or reward error that lies at the root of another.

@@ -20,6 +20,7 @@ pub mod remote;
 mod reward;
 pub mod rules;
 pub mod spec;
+mod start;
 mod window;
 
 pub use build::{Preset, RewardOptions, Rewards};
@@ -34,6 +35,7 @@ pub use pipeline::{Pipeline, TextOptions};
 pub use remote::RemoteOptions;
 pub use reward::{Explained, Range, TextReward, Window};
 pub use spec::{Spec, SpecError};
+pub use start::{Part, Start};
 
 /// The examples of the guide, compiled and run.
 #[cfg(doctest)]

@@ -10,7 +10,7 @@ use treasure_core::{
     Bans, Denoiser as _, Key, Limits, MaskedSeq, NoiseSchedule, Problem, Question, Silent, State,
     Want,
 };
-use treasure_rewards::TextReward as _;
+use treasure_rewards::{Start, TextReward as _};
 
 use super::generate::{Limits as LengthOptions, RewardOptions};
 use crate::{
@@ -20,7 +20,6 @@ use crate::{
         parts::{Parts, Specs},
         plan::{Asked, Plan, PresetKind},
         sample::Setup,
-        start::Start,
     },
     options::{
         common::Common,

@@ -9,6 +9,7 @@ use std::num::NonZeroUsize;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use treasure_core::Width;
+use treasure_rewards::Start;
 
 use super::generate::{Limits, RewardOptions};
 use crate::{
@@ -20,7 +21,6 @@ use crate::{
         plan::{Asked, Plan, PresetKind},
         row::{Reading, Row},
         sample::{Job, run_sample},
-        start::Start,
     },
     interrupt,
     loading::Batched,
@@ -190,9 +190,10 @@ impl Compare {
         let setup = parts.setup(self.plan(method, search, common)?, false)?;
         let (length, min_length) = (setup.plan.length, setup.plan.min_length);
         let start = match self.preset {
-            PresetKind::Plain => Start::prompt(&setup.model, &self.prompt, length, min_length)?,
-            PresetKind::Fk => Start::whole(&setup.model, &self.prompt, length, min_length)?,
+            PresetKind::Plain => Start::prompt,
+            PresetKind::Fk => Start::whole,
         };
+        let start = start(&setup.model, &self.prompt, length, min_length)?;
         let job = Job { prompt_index: 0, sample: 0, start: &start };
         let denoiser = Batched { inner: setup.model.clone(), size: self.model.batch_size };
         let scores = TextScores(setup.reward.clone());

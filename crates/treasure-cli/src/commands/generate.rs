@@ -3,6 +3,7 @@
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::Args;
+use treasure_rewards::Start;
 
 use crate::{
     Verdict,
@@ -13,7 +14,6 @@ use crate::{
         plan::{Asked, Plan, PresetKind},
         run::{Sinks, run_all},
         sample::{Job, Setup},
-        start::Start,
     },
     input::{prompts, template::Template},
     interrupt,
@@ -262,15 +262,13 @@ impl Generate {
         template: Option<&Template>,
     ) -> Outcome<Vec<Start>> {
         if let Some(template) = template {
-            return Ok(vec![Start::template(&setup.model, template)?]);
+            return Ok(vec![Start::template(&setup.model, &template.parts)?]);
         }
         let (length, min_length) = (setup.plan.length, setup.plan.min_length);
-        prompts
-            .iter()
-            .map(|prompt| match setup.plan.preset {
-                PresetKind::Plain => Start::prompt(&setup.model, prompt, length, min_length),
-                PresetKind::Fk => Start::whole(&setup.model, prompt, length, min_length),
-            })
-            .collect()
+        let start = match setup.plan.preset {
+            PresetKind::Plain => Start::prompt,
+            PresetKind::Fk => Start::whole,
+        };
+        prompts.iter().map(|prompt| Ok(start(&setup.model, prompt, length, min_length)?)).collect()
     }
 }

@@ -6,11 +6,11 @@ use clap::Args;
 use serde::Serialize;
 use treasure_core::{At, Bans, Candidate, Denoiser as _, MaskedSeq, Question, State, Want};
 use treasure_models::MaskedLm;
+use treasure_rewards::Start;
 
 use crate::{
     Verdict,
     failure::{Failure, Outcome},
-    generation::start::Start,
     input::{ids, template::Template},
     loading,
     options::{common::Common, model::ModelOptions},
@@ -86,7 +86,7 @@ impl Predict {
         }
         let mut inputs = Vec::new();
         for template in &templates {
-            inputs.push(Start::template(&model, template)?.state);
+            inputs.push(Start::template(&model, &template.parts)?.state);
         }
         for slots in given {
             inputs.push(checked(&model, slots)?);

@@ -11,13 +11,12 @@ use treasure_core::{
     Problem, Reward, StopReason, TokenId, TraceWriter, View,
 };
 use treasure_models::MaskedLm;
-use treasure_rewards::{Composite, Pipeline, TextOptions, TextReward, metrics};
+use treasure_rewards::{Composite, Pipeline, Start, TextOptions, TextReward, metrics};
 
 use super::{
     follow::{Follower, Screen},
     plan::Plan,
     row::{CostRow, HeldOut, Row},
-    start::Start,
 };
 use crate::{
     failure::{Failure, Outcome},

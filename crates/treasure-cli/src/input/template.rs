@@ -1,23 +1,16 @@
 //! Templates: fixed text with holes, such as `The [MASK:5] was [MASK:12].`
 //!
-//! The fixed pieces come out byte for byte. `[MASK]` is a hole of one token.
+//! The fixed parts come out byte for byte. `[MASK]` is a hole of one token.
+
+use treasure_rewards::Part;
 
 use crate::failure::{Failure, Outcome};
 
-/// One part of a template.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// Text that stays as it is.
-    Fixed(String),
-    /// A hole of so many tokens.
-    Hole(usize),
-}
-
-/// A parsed template: fixed pieces and holes in order, with no two fixed pieces side by side.
+/// A parsed template: fixed parts and holes in order, with no two fixed parts side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// The pieces.
-    pub pieces: Vec<Piece>,
+    /// The parts.
+    pub parts: Vec<Part>,
 }
 
 const OPEN: &str = "[MASK";
@@ -25,7 +18,7 @@ const OPEN: &str = "[MASK";
 impl Template {
     /// Reads a template. At least one hole must be there.
     pub fn parse(text: &str) -> Outcome<Self> {
-        let mut pieces = Vec::new();
+        let mut parts = Vec::new();
         let mut fixed = String::new();
         let mut rest = text;
         while let Some(at) = rest.find(OPEN) {
@@ -55,16 +48,16 @@ impl Template {
                 },
             };
             if !fixed.is_empty() {
-                pieces.push(Piece::Fixed(std::mem::take(&mut fixed)));
+                parts.push(Part::Fixed(std::mem::take(&mut fixed)));
             }
-            pieces.push(Piece::Hole(size));
+            parts.push(Part::Hole(size));
             rest = &after[end + 1..];
         }
         fixed.push_str(rest);
         if !fixed.is_empty() {
-            pieces.push(Piece::Fixed(fixed));
+            parts.push(Part::Fixed(fixed));
         }
-        let template = Self { pieces };
+        let template = Self { parts };
         if template.n_holes() == 0 {
             return Err(Failure::new(format!(
                 "template: expected at least one hole, got {text:?}"
@@ -76,12 +69,12 @@ impl Template {
 
     /// How many tokens the holes take.
     pub fn n_masks(&self) -> usize {
-        self.pieces.iter().map(|piece| if let Piece::Hole(size) = piece { *size } else { 0 }).sum()
+        self.parts.iter().map(|part| if let Part::Hole(size) = part { *size } else { 0 }).sum()
     }
 
     /// How many holes there are.
     pub fn n_holes(&self) -> usize {
-        self.pieces.iter().filter(|piece| matches!(piece, Piece::Hole(_))).count()
+        self.parts.iter().filter(|part| matches!(part, Part::Hole(_))).count()
     }
 }
 
@@ -101,16 +94,16 @@ fn point(text: &str, offset: usize, message: &str) -> Failure {
 mod tests {
     use super::*;
 
-    fn fixed(text: &str) -> Piece {
-        Piece::Fixed(text.to_string())
+    fn fixed(text: &str) -> Part {
+        Part::Fixed(text.to_string())
     }
 
     #[test]
     fn holes_and_fixed_text_alternate() {
         let template = Template::parse("The [MASK:5] was [MASK:12].").unwrap();
         assert_eq!(
-            template.pieces,
-            [fixed("The "), Piece::Hole(5), fixed(" was "), Piece::Hole(12), fixed(".")]
+            template.parts,
+            [fixed("The "), Part::Hole(5), fixed(" was "), Part::Hole(12), fixed(".")]
         );
         assert_eq!(template.n_masks(), 17);
     }
@@ -118,13 +111,13 @@ mod tests {
     #[test]
     fn a_bare_mask_is_one_token_and_neighbours_stay_apart() {
         let template = Template::parse("[MASK][MASK:2]").unwrap();
-        assert_eq!(template.pieces, [Piece::Hole(1), Piece::Hole(2)]);
+        assert_eq!(template.parts, [Part::Hole(1), Part::Hole(2)]);
     }
 
     #[test]
     fn words_that_merely_begin_like_a_hole_are_text() {
         let template = Template::parse("[MASKED] [MASK]").unwrap();
-        assert_eq!(template.pieces, [fixed("[MASKED] "), Piece::Hole(1)]);
+        assert_eq!(template.parts, [fixed("[MASKED] "), Part::Hole(1)]);
     }
 
     #[test]

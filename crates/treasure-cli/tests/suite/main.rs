@@ -1,6 +1,7 @@
 //! The whole binary, as a user meets it: one test program, so that it is linked once.
 
 mod errors;
+mod eval;
 mod generate;
 mod golden;
 mod interrupt;

@@ -154,7 +154,7 @@ fn section(out: &mut String, run: &Finished) -> Result<()> {
         line("</div>".into());
     }
     texts(out, run);
-    let manifest = serde_json::to_string_pretty(&run.manifest).expect("a manifest is JSON");
+    let manifest = run.manifest.text();
     let _ = writeln!(
         out,
         "<details><summary>The whole plan</summary><pre>{}</pre></details>\n</section>",

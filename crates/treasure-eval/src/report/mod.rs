@@ -16,7 +16,8 @@ use crate::{
     tables,
 };
 
-/// The tables of a run as (file name ending, text): CSV, all judges' CSV, tests, Markdown and rows.
+/// A run as (file name ending, text): CSV, all judges' CSV, Markdown, rows and manifest. The last two
+/// are enough to continue it.
 pub fn documents(run: &Finished) -> Result<Vec<(&'static str, String)>> {
     let plan = &run.manifest.plan;
     let summaries = metrics::summarise(plan, &run.rows);
@@ -27,11 +28,12 @@ pub fn documents(run: &Finished) -> Result<Vec<(&'static str, String)>> {
     }
     out.push((".md", markdown(run)));
     if let Some(beside) = published::beside(plan, &summaries) {
-        out.push(("-paper.md", beside));
+        out.push(("-paper.md", unfinished(run) + &beside));
     }
     let rows =
         run.rows.iter().map(|row| serde_json::to_string(row).expect("a row has string keys"));
     out.push((".jsonl", rows.map(|row| row + "\n").collect()));
+    out.push(("-manifest.json", run.manifest.text()));
     Ok(out)
 }
 
@@ -51,9 +53,7 @@ pub fn markdown(run: &Finished) -> String {
         run.manifest.fingerprint(),
         run.manifest.version
     );
-    if !run.missing.is_empty() {
-        out += &format!("**Unfinished: {} samples are missing.**\n\n", run.missing.len());
-    }
+    out += &unfinished(run);
     for remark in metrics::remarks(plan, &summaries) {
         out += &format!("- {remark}\n");
     }
@@ -75,6 +75,14 @@ pub fn markdown(run: &Finished) -> String {
     }
     out += &branching_markdown(run);
     out
+}
+
+/// A warning above the tables of a run that lacks samples.
+fn unfinished(run: &Finished) -> String {
+    match run.missing.len() {
+        0 => String::new(),
+        count => format!("**Unfinished: {count} samples are missing.**\n\n"),
+    }
 }
 
 fn branching_markdown(run: &Finished) -> String {

@@ -46,7 +46,7 @@
       button.classList.toggle("line", line.has(id));
     }
     const step = node.step === null ? "start" : "step " + (node.step + 1);
-    make(detail, "h3", step + ": " + revealed(node));
+    make(detail, "h3", node.parent === null ? step : step + ": " + revealed(node));
     make(detail, "p", "value " + number(node.value) + " · rank " + node.rank + " · " + node.masks + " masks left · τ " +
       number(node.tau) + " · so far " + node.nfe + " NFE, " + node.calls + " reward calls · " +
       (node.kept ? "kept" + (node.slot === null ? "" : " in slot " + node.slot) : why[node.reason] ?? "pruned"));

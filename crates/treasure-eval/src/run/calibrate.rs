@@ -48,14 +48,14 @@ pub fn calibrate(world: &dyn World, plan: &mut Plan, say: &mut dyn FnMut(&str)) 
             _ => treasure_core::Sampler::Ancestral { steps: variant.steps },
         };
         let best = BestOfN { particles: PROBE, sampler };
-        let task = world.task(plan, &plan.prompts[0])?;
+        let start = world.start(plan, &plan.prompts[0])?;
         for reward in plan.rewards.clone() {
-            let scorer = world.reward(&reward.spec, &task)?;
+            let scorer = world.reward(&reward.spec, &start)?;
             let key = Key::new(plan.seed).fold(0xca1b);
             // The first run pays for lazy loading; the second is measured.
-            timed(world, &task, &*scorer, &best, key.fold(0))?;
-            let (_, seconds) = timed(world, &task, &*scorer, &*tree, key.fold(1))?;
-            let (_, probe) = timed(world, &task, &*scorer, &best, key.fold(2))?;
+            timed(world, &start, &*scorer, &best, key.fold(0))?;
+            let (_, seconds) = timed(world, &start, &*scorer, &*tree, key.fold(1))?;
+            let (_, probe) = timed(world, &start, &*scorer, &best, key.fold(2))?;
             let count = (seconds / (probe / PROBE as f64)).round().max(1.0) as usize;
             say(&format!(
                 "calibrated {}: N = {count} for {} ({seconds:.2} s of ({beam_width},{tree_width}), {:.3} s a candidate)",

@@ -38,14 +38,14 @@ pub fn branching(world: &dyn World, plan: &Plan, cell: &Cell, plan_id: &str) -> 
     let begun = Instant::now();
     let variant = &plan.variants[cell.variant];
     let beam_width = variant.beam_width.unwrap_or(1);
-    let task = world.task(plan, &plan.prompts[cell.prompt])?;
+    let start = world.start(plan, &plan.prompts[cell.prompt])?;
     let schedule = NoiseSchedule::default();
     let problem = Problem::new(
-        task.start.clone(),
+        start.state.clone(),
         &schedule,
         world.denoiser(),
         &Indifferent,
-        task.bans.clone(),
+        start.bans.clone(),
         Limits::default(),
     )?;
     let mut distinct = vec![0; beam_width];
@@ -66,28 +66,28 @@ pub fn branching(world: &dyn World, plan: &Plan, cell: &Cell, plan_id: &str) -> 
 pub fn variation(world: &dyn World, plan: &Plan, cell: &Cell, plan_id: &str) -> Result<Row> {
     let begun = Instant::now();
     let key = plan.key(cell);
-    let task = world.task(plan, &plan.prompts[cell.prompt])?;
+    let start = world.start(plan, &plan.prompts[cell.prompt])?;
     let mut all = Vec::new();
     if let Some(index) = cell.reward {
         let reward = &plan.rewards[index];
-        let scorer = world.reward(&reward.spec, &task)?;
+        let scorer = world.reward(&reward.spec, &start)?;
         let schedule = NoiseSchedule::default();
         let problem = Problem::new(
-            task.start.clone(),
+            start.state.clone(),
             &schedule,
             world.denoiser(),
             &*scorer,
-            task.bans.clone(),
+            start.bans.clone(),
             Limits::default(),
         )?;
-        let (mut state, mut time) = (task.start.clone(), 1.0);
+        let (mut state, mut time) = (start.state.clone(), 1.0);
         while state.n_masked() > 0 {
             let n = state.n_masked();
             let step = key.fold(n as u64);
             time = problem.schedule().next_event(n, time, step.fold(0).uniform());
             let encoded = flow(problem.encode(&[(Arc::new(state.clone()), time)]))?;
             let Some(encoded) = encoded.first() else { break };
-            if n % plan.every == 0 || n == task.start.n_masked() || n == 1 {
+            if n % plan.every == 0 || n == start.state.n_masked() || n == 1 {
                 let texts = sample_completions(&problem, encoded, step.fold(1), plan.completions)?;
                 let mut rewards = flow(problem.score(&texts))?;
                 rewards.sort_by(f64::total_cmp);

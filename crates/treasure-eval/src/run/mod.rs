@@ -14,7 +14,7 @@ use std::path::Path;
 
 pub use progress::{Progress, duration};
 pub use text_world::TextWorld;
-pub use world::{Indifferent, Reading, Task, World};
+pub use world::{Indifferent, Reading, World};
 
 use crate::{
     Error, Result,

@@ -5,10 +5,11 @@ use std::{collections::BTreeMap, fs, io::BufWriter, ops::ControlFlow, path::Path
 use treasure_core::{
     Event, Key, Limits, NoiseSchedule, Outcome, Problem, Reward, Silent, TokenId, TraceWriter, View,
 };
+use treasure_rewards::Start;
 
 use super::{
     method::method,
-    world::{Indifferent, Task, World},
+    world::{Indifferent, World},
 };
 use crate::{
     Result,
@@ -32,20 +33,20 @@ pub fn run(
     traces: Option<&Path>,
 ) -> Result<Row> {
     let variant = &plan.variants[cell.variant];
-    let task = world.task(plan, &plan.prompts[cell.prompt])?;
+    let start = world.start(plan, &plan.prompts[cell.prompt])?;
     let key = plan.key(cell);
     let mut found = match cell.reward {
-        Some(index) => vec![optimise(world, plan, cell, index, &task, key, traces)?],
-        None if variant.shared => choose_among_shared(world, plan, variant, &task, key)?,
+        Some(index) => vec![optimise(world, plan, cell, index, &start, key, traces)?],
+        None if variant.shared => choose_among_shared(world, plan, variant, &start, key)?,
         None => {
             let method = method(variant, plan.protocol, None)?;
-            let (outcome, seconds) = timed(world, &task, &Indifferent, &*method, key)?;
+            let (outcome, seconds) = timed(world, &start, &Indifferent, &*method, key)?;
             vec![Found::new(None, outcome.tokens.clone(), None, &outcome, seconds)]
         }
     };
     let judging = Instant::now();
     for entry in &mut found {
-        entry.judge(world, plan, &task)?;
+        entry.judge(world, plan, &start)?;
     }
     let search = found.iter().map(|entry| entry.seconds).collect();
     Ok(Row {
@@ -95,8 +96,8 @@ impl Found {
         Self { sample, complete, seconds }
     }
 
-    fn judge(&mut self, world: &dyn World, plan: &Plan, task: &Task) -> Result<()> {
-        let reading = world.read(task, &self.complete)?;
+    fn judge(&mut self, world: &dyn World, plan: &Plan, start: &Start) -> Result<()> {
+        let reading = world.read(start, &self.complete)?;
         let text = [reading.text.as_str()];
         for reward in &plan.rewards {
             let judges = [
@@ -112,7 +113,7 @@ impl Found {
                 }
             }
         }
-        if let Some(&ppl) = world.perplexity(&plan.ppl, &task.prompt, &text)?.first() {
+        if let Some(&ppl) = world.perplexity(&plan.ppl, start.prompt_text(), &text)?.first() {
             self.sample.scores.insert("ppl".into(), ppl);
         }
         self.sample.continuation = reading.continuation;
@@ -127,7 +128,7 @@ fn optimise(
     plan: &Plan,
     cell: &Cell,
     reward: usize,
-    task: &Task,
+    start: &Start,
     key: Key,
     traces: Option<&Path>,
 ) -> Result<Found> {
@@ -142,14 +143,14 @@ fn optimise(
         });
     }
     let method = method(variant, plan.protocol, particles)?;
-    let scorer = world.reward(&plan.rewards[reward].spec, task)?;
+    let scorer = world.reward(&plan.rewards[reward].spec, start)?;
     let schedule = NoiseSchedule::default();
     let problem = Problem::new(
-        task.start.clone(),
+        start.state.clone(),
         &schedule,
         world.denoiser(),
         &*scorer,
-        task.bans.clone(),
+        start.bans.clone(),
         Limits::default(),
     )?;
     let tree = matches!(variant.method.as_str(), "treasure" | "naive-tree");
@@ -214,14 +215,14 @@ fn choose_among_shared(
     world: &dyn World,
     plan: &Plan,
     variant: &Variant,
-    task: &Task,
+    start: &Start,
     key: Key,
 ) -> Result<Vec<Found>> {
     let method = method(variant, plan.protocol, None)?;
-    let (outcome, drawing) = timed(world, task, &Indifferent, &*method, key)?;
+    let (outcome, drawing) = timed(world, start, &Indifferent, &*method, key)?;
     let mut found = Vec::new();
     for reward in &plan.rewards {
-        let scorer = world.reward(&reward.spec, task)?;
+        let scorer = world.reward(&reward.spec, start)?;
         // After the line above, which may load a model.
         let begun = Instant::now();
         let views: Vec<View> = outcome
@@ -265,18 +266,18 @@ fn choose_among_shared(
 /// One run without anybody watching, with its seconds.
 pub(super) fn timed(
     world: &dyn World,
-    task: &Task,
+    start: &Start,
     reward: &dyn Reward,
     method: &dyn treasure_core::Method,
     key: Key,
 ) -> Result<(Outcome, f64)> {
     let schedule = NoiseSchedule::default();
     let problem = Problem::new(
-        task.start.clone(),
+        start.state.clone(),
         &schedule,
         world.denoiser(),
         reward,
-        task.bans.clone(),
+        start.bans.clone(),
         Limits::default(),
     )?;
     let begun = Instant::now();

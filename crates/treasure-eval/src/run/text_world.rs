@@ -8,14 +8,14 @@ use std::{
 };
 
 use sha2::{Digest, Sha256};
-use treasure_core::{Bans, Denoiser, MaskedSeq, Reward, TokenId};
+use treasure_core::{Denoiser, Reward, TokenId};
 use treasure_models::{LoadOptions, MaskedLm, Resolver, Source};
 use treasure_rewards::{
-    Composite, Detokenize, Layout, Pipeline, Preset, RewardOptions, Rewards, Spec, TextReward as _,
+    Composite, Detokenize, Pipeline, Preset, RewardOptions, Rewards, Spec, Start, TextReward as _,
     spec::Leaf,
 };
 
-use super::world::{Reading, Task, World};
+use super::world::{Reading, World};
 use crate::{
     Error, Result,
     config::Protocol,
@@ -67,15 +67,6 @@ impl TextWorld {
         })
     }
 
-    fn layout(task: &Task) -> Layout {
-        let generated = task.start.n_masked();
-        Layout::prompt(task.prompt.clone(), task.start.len() - generated, generated)
-    }
-
-    fn ends(&self) -> Vec<TokenId> {
-        self.model.eos_id().into_iter().collect()
-    }
-
     /// Totals of NLL and numbers of tokens of some texts.
     fn nll(&self, spec: &str, texts: &[&str]) -> Result<Vec<(f64, f64)>> {
         let composite = build(&self.judges, &self.known_judges, spec)?;
@@ -112,53 +103,28 @@ impl World for TextWorld {
         &*self.model
     }
 
-    fn task(&self, plan: &Plan, prompt: &str) -> Result<Task> {
-        let model = &self.model;
-        let tokenizer = model
-            .tokenizer()
-            .map_err(failed(&plan.model, "has no tokenizer to read prompts with"))?;
-        let ids = tokenizer.encode(prompt, false).map_err(failed(prompt, "cannot be tokenised"))?;
-        let mut slots: Vec<Option<TokenId>> =
-            model.bos_id().into_iter().chain(ids).map(Some).collect();
+    fn start(&self, plan: &Plan, prompt: &str) -> Result<Start> {
         // The reference counts BOS and prompt inside the length, the project does not.
-        let given = slots.len();
-        let generated = match plan.protocol {
-            Protocol::Own => plan.length,
-            Protocol::Fk => plan.length.saturating_sub(given),
+        let start = match plan.protocol {
+            Protocol::Own => Start::prompt,
+            Protocol::Fk => Start::whole,
         };
-        if generated == 0 {
-            return Err(Error::Invalid {
-                what: format!("length for the prompt {prompt:?}"),
-                expected: format!("more than its {given} tokens"),
-                got: plan.length.to_string(),
-            });
-        }
-        slots.extend(std::iter::repeat_n(None, generated));
-        // A token without text could not be seen in the result.
-        let specials = tokenizer.specials();
-        let invisible = [model.bos_id(), specials.bos, specials.pad];
-        let mut bans = invisible
-            .into_iter()
-            .flatten()
-            .filter(|&id| Some(id) != model.eos_id())
-            .fold(Bans::none(), Bans::everywhere);
-        for end in self.ends() {
-            bans = bans.before(end, given + plan.min_length);
-        }
-        Ok(Task { prompt: prompt.into(), start: MaskedSeq::from_slots(slots), bans })
+        start(&self.model, prompt, plan.length, plan.min_length)
+            .map_err(failed(&format!("prompt {prompt:?}"), "cannot be continued"))
     }
 
-    fn reward<'a>(&'a self, spec: &str, task: &Task) -> Result<Box<dyn Reward + 'a>> {
+    fn reward<'a>(&'a self, spec: &str, start: &Start) -> Result<Box<dyn Reward + 'a>> {
         let composite = build(&self.rewards, &self.known_rewards, spec)?;
         let parsed: Spec = spec.parse().map_err(failed(spec, "cannot be read"))?;
         let text: Arc<dyn Detokenize> = self.model.clone();
-        let pipeline = Pipeline::new(composite, text, Self::layout(task), self.ends());
+        let pipeline = Pipeline::new(composite, text, start.layout.clone(), start.ends.clone());
         Ok(Box::new(pipeline.with_options(self.preset.text_options(&parsed))))
     }
 
-    fn read(&self, task: &Task, tokens: &[TokenId]) -> Result<Reading> {
-        let rendered = Self::layout(task)
-            .render(&*self.model, tokens, &self.ends(), None)
+    fn read(&self, start: &Start, tokens: &[TokenId]) -> Result<Reading> {
+        let rendered = start
+            .layout
+            .render(&*self.model, tokens, &start.ends, None)
             .map_err(failed("text", "cannot be decoded"))?;
         let continuation = rendered.continuation().to_owned();
         Ok(Reading { text: rendered.text, continuation, tokens: rendered.tokens })

@@ -1,19 +1,9 @@
 //! What an experiment needs from models and judges, so that it can also run on an exact table.
 
-use treasure_core::{Bans, Denoiser, MaskedSeq, Result as CoreResult, Reward, TokenId, View};
+use treasure_core::{Denoiser, Result as CoreResult, Reward, TokenId, View};
+use treasure_rewards::Start;
 
 use crate::{Result, plan::Plan, store::ModelHash};
-
-/// A prompt ready to be continued.
-#[derive(Clone, Debug)]
-pub struct Task {
-    /// The prompt as text.
-    pub prompt: String,
-    /// Prompt tokens, then masks.
-    pub start: MaskedSeq,
-    /// Tokens that may not appear.
-    pub bans: Bans,
-}
 
 /// A complete sequence as people read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,14 +21,14 @@ pub trait World: Send + Sync {
     /// The denoiser of the plan.
     fn denoiser(&self) -> &dyn Denoiser;
 
-    /// The start state of a prompt.
-    fn task(&self, plan: &Plan, prompt: &str) -> Result<Task>;
+    /// A prompt ready to be continued.
+    fn start(&self, plan: &Plan, prompt: &str) -> Result<Start>;
 
-    /// A reward on the sequences of a task.
-    fn reward<'a>(&'a self, spec: &str, task: &Task) -> Result<Box<dyn Reward + 'a>>;
+    /// A reward on the sequences of a start.
+    fn reward<'a>(&'a self, spec: &str, start: &Start) -> Result<Box<dyn Reward + 'a>>;
 
     /// A complete sequence as text.
-    fn read(&self, task: &Task, tokens: &[TokenId]) -> Result<Reading>;
+    fn read(&self, start: &Start, tokens: &[TokenId]) -> Result<Reading>;
 
     /// A judge's numbers for whole texts.
     fn judge(&self, spec: &str, texts: &[&str]) -> Result<Vec<f64>>;

@@ -67,6 +67,11 @@ impl Manifest {
         hex(&digest.finalize()[..8])
     }
 
+    /// The manifest as a file holds it.
+    pub fn text(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a manifest has only string keys") + "\n"
+    }
+
     /// Reads a folder's manifest.
     pub fn read(directory: &Path) -> Result<Self> {
         let path = directory.join("manifest.json");
@@ -93,8 +98,7 @@ impl Manifest {
     pub fn create_or_match(&self, directory: &Path) -> Result<()> {
         let path = directory.join("manifest.json");
         if !path.exists() {
-            let text =
-                serde_json::to_string_pretty(self).expect("a manifest has only string keys") + "\n";
+            let text = self.text();
             let draft = directory.join(format!("manifest.json.{}", std::process::id()));
             let write = || {
                 let mut file = fs::File::create(&draft)?;

@@ -13,10 +13,11 @@ use treasure_eval::{
     commands::{RunOptions, run_in},
     config::{Config, Size},
     plan::{Overrides, Plan},
-    run::{Reading, Task, World},
+    run::{Reading, World},
     shard::Shard,
     store::ModelHash,
 };
+use treasure_rewards::{Layout, Start};
 use treasure_testkit::JointTable;
 
 pub const LENGTH: usize = 5;
@@ -77,17 +78,22 @@ impl World for TableWorld {
         &self.table
     }
 
-    fn task(&self, _: &Plan, prompt: &str) -> Result<Task> {
-        Ok(Task { prompt: prompt.into(), start: MaskedSeq::empty(LENGTH), bans: Bans::none() })
+    fn start(&self, _: &Plan, prompt: &str) -> Result<Start> {
+        Ok(Start {
+            state: MaskedSeq::empty(LENGTH),
+            layout: Layout::prompt(prompt, 0, LENGTH),
+            bans: Bans::none(),
+            ends: Vec::new(),
+        })
     }
 
-    fn reward<'a>(&'a self, spec: &str, _: &Task) -> Result<Box<dyn Reward + 'a>> {
+    fn reward<'a>(&'a self, spec: &str, _: &Start) -> Result<Box<dyn Reward + 'a>> {
         Ok(Box::new(Letter(spec.chars().last().unwrap_or('a'))))
     }
 
-    fn read(&self, task: &Task, tokens: &[TokenId]) -> Result<Reading> {
+    fn read(&self, start: &Start, tokens: &[TokenId]) -> Result<Reading> {
         let continuation = text_of(tokens);
-        let text = format!("{}{continuation}", task.prompt);
+        let text = format!("{}{continuation}", start.prompt_text());
         Ok(Reading { text, continuation, tokens: tokens.to_vec() })
     }
 

@@ -4,13 +4,18 @@
 //! to the hole's first token, so it stays in the text and the hole's own leading space is dropped.
 
 use treasure_core::{Bans, Denoiser as _, MaskedSeq, TokenId};
-use treasure_models::{MaskedLm, Tokenizer};
-use treasure_rewards::{Layout, Piece as Stretch};
+use treasure_models::{Error, MaskedLm, Result, Tokenizer};
 
-use crate::{
-    failure::{Failure, Outcome},
-    input::template::{Piece, Template},
-};
+use crate::{Layout, Piece};
+
+/// One part of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Text that stays as it is.
+    Fixed(String),
+    /// A hole of so many tokens.
+    Hole(usize),
+}
 
 /// Where a search starts.
 #[derive(Clone, Debug)]
@@ -32,9 +37,9 @@ impl Start {
         prompt: &str,
         length: usize,
         min_length: usize,
-    ) -> Outcome<Self> {
-        let pieces = [Piece::Fixed(prompt.into()), Piece::Hole(length)];
-        let mut start = Self::assemble(model, &pieces)?;
+    ) -> Result<Self> {
+        let parts = [Part::Fixed(prompt.into()), Part::Hole(length)];
+        let mut start = Self::assemble(model, &parts)?;
         start.ends = Boundary::of(model)?.end.into_iter().collect();
         let first = start.state.masked().next().unwrap_or(0);
         for &end in &start.ends {
@@ -44,26 +49,20 @@ impl Start {
     }
 
     /// A prompt in a sequence of `length` tokens, special tokens and prompt included.
-    pub fn whole(
-        model: &MaskedLm,
-        prompt: &str,
-        length: usize,
-        min_length: usize,
-    ) -> Outcome<Self> {
+    pub fn whole(model: &MaskedLm, prompt: &str, length: usize, min_length: usize) -> Result<Self> {
         let taken = Self::prompt(model, prompt, 1, 0)?.state.len() - 1;
         if taken >= length {
-            return Err(Failure::new(format!(
-                "prompt {prompt:?}: expected fewer than {length} tokens, got {taken}"
-            ))
-            .hint("raise --length: with --preset fk it counts the prompt"));
+            let what = format!("prompt {prompt:?}");
+            return Err(Error::expected(what, format!("fewer than {length} tokens"), taken)
+                .with_hint("raise the length: under the fk conventions it counts the prompt"));
         }
         let length = length - taken;
         Self::prompt(model, prompt, length, min_length.min(length))
     }
 
     /// A template. Its holes never end the text: the rest of the template follows.
-    pub fn template(model: &MaskedLm, template: &Template) -> Outcome<Self> {
-        let mut start = Self::assemble(model, &template.pieces)?;
+    pub fn template(model: &MaskedLm, parts: &[Part]) -> Result<Self> {
+        let mut start = Self::assemble(model, parts)?;
         if let Some(end) = Boundary::of(model)?.end {
             start.bans = start.bans.everywhere(end);
         }
@@ -73,45 +72,44 @@ impl Start {
     /// The text before the first hole.
     pub fn prompt_text(&self) -> &str {
         match self.layout.pieces().first() {
-            Some(Stretch::Fixed { text, .. }) => text,
+            Some(Piece::Fixed { text, .. }) => text,
             _ => "",
         }
     }
 
-    fn assemble(model: &MaskedLm, pieces: &[Piece]) -> Outcome<Self> {
+    fn assemble(model: &MaskedLm, parts: &[Part]) -> Result<Self> {
         let tokenizer = model.tokenizer()?;
-        let (first, rest) = match pieces.split_first() {
-            Some((Piece::Fixed(text), rest)) => (text.as_str(), rest),
-            _ => ("", pieces),
+        let (first, rest) = match parts.split_first() {
+            Some((Part::Fixed(text), rest)) => (text.as_str(), rest),
+            _ => ("", parts),
         };
         let (mut slots, closing) = opening(model, tokenizer, before_hole(first, rest.is_empty()))?;
-        let mut stretches = vec![Stretch::Fixed { text: first.into(), tokens: slots.len() }];
-        for (index, piece) in rest.iter().enumerate() {
-            match piece {
-                Piece::Fixed(text) => {
+        let mut pieces = vec![Piece::Fixed { text: first.into(), tokens: slots.len() }];
+        for (index, part) in rest.iter().enumerate() {
+            match part {
+                Part::Fixed(text) => {
                     let last = index + 1 == rest.len();
                     let ids = tokenizer.encode_fragment(before_hole(text, last))?;
-                    stretches.push(Stretch::Fixed { text: text.clone(), tokens: ids.len() });
+                    pieces.push(Piece::Fixed { text: text.clone(), tokens: ids.len() });
                     slots.extend(ids.into_iter().map(Some));
                 }
-                Piece::Hole(size) => {
+                Part::Hole(size) => {
                     // At the very start of a text a leading space has nothing to stand after.
                     let drop_leading_space = index == 0 && first.is_empty();
-                    stretches.push(Stretch::Hole { tokens: *size, drop_leading_space });
+                    pieces.push(Piece::Hole { tokens: *size, drop_leading_space });
                     slots.extend(std::iter::repeat_n(None, *size));
                 }
             }
         }
         if !closing.is_empty() {
-            stretches.push(Stretch::Fixed { text: String::new(), tokens: closing.len() });
+            pieces.push(Piece::Fixed { text: String::new(), tokens: closing.len() });
             slots.extend(closing.into_iter().map(Some));
         }
         let (most, got) = (model.max_len(), slots.len());
         if got > most {
-            return Err(Failure::new(format!(
-                "prompt and text: expected at most {most} tokens, the longest the model takes, got {got}"
-            ))
-            .hint(format!("shorten the prompt, or generate {} tokens less", got - most)));
+            let expected = format!("at most {most} tokens, the longest the model takes");
+            return Err(Error::expected("prompt and text", expected, got)
+                .with_hint(format!("shorten the prompt, or generate {} tokens less", got - most)));
         }
         // A token without text could not be seen in the result.
         let boundary = Boundary::of(model)?;
@@ -123,7 +121,7 @@ impl Start {
             .fold(Bans::none(), Bans::everywhere);
         Ok(Self {
             state: MaskedSeq::from_slots(slots),
-            layout: Layout::template(stretches),
+            layout: Layout::template(pieces),
             bans,
             ends: Vec::new(),
         })
@@ -139,7 +137,7 @@ struct Boundary {
 impl Boundary {
     /// What tokenizer or config say. GPT-2's vocabulary often comes without either: there one token,
     /// `<|endoftext|>`, does both.
-    fn of(model: &MaskedLm) -> Outcome<Self> {
+    fn of(model: &MaskedLm) -> Result<Self> {
         let (begin, end) = (model.bos_id(), model.eos_id());
         if begin.is_some() || end.is_some() {
             return Ok(Self { begin, end });
@@ -159,7 +157,7 @@ fn opening(
     model: &MaskedLm,
     tokenizer: &Tokenizer,
     text: &str,
-) -> Outcome<(Vec<Option<TokenId>>, Vec<TokenId>)> {
+) -> Result<(Vec<Option<TokenId>>, Vec<TokenId>)> {
     let plain = if text.is_empty() { Vec::new() } else { tokenizer.encode(text, false)? };
     let dressed = tokenizer.encode(text, true)?;
     let at = (0..=dressed.len().saturating_sub(plain.len()))

@@ -1,0 +1,36 @@
+# What the checks that need more than Rust have in common. Sourced with the project as working directory.
+
+# need COMMAND… -- PACKAGE…: installs the packages in CI; skips or fails when a command is still missing.
+need() {
+  local commands=() name
+  while [ "$1" != -- ]; do commands+=("$1"); shift; done
+  shift
+  missing() { for name in "${commands[@]}"; do command -v "$name" >/dev/null || return 0; done; return 1; }
+  if missing && [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ]; then
+    apt-get update -qq
+    # RUNLEVEL: packages must not start daemons of their own.
+    DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+  fi
+  missing || return 0
+  if [ "${CI:-}" = true ]; then
+    echo "failed: $name: not found, and could not be installed" >&2
+    exit 1
+  fi
+  echo "skipped: $name: not found; hint: apt-get install $*"
+  exit 0
+}
+
+# Sets TREASURE to the binary of the dev profile, which the tests have built already, unless it is set.
+find_treasure() {
+  if [ -z "${TREASURE:-}" ]; then
+    cargo build --workspace --locked
+    TREASURE="${CARGO_TARGET_DIR:-$PWD/target}/debug/treasure"
+  fi
+  TREASURE=$(realpath "$TREASURE")
+}
+
+# Sets work to a temporary folder that is gone at the end.
+scratch() {
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+}

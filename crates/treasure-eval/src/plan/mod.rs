@@ -1,0 +1,187 @@
+//! Config → plan: every variant, prompt and reward spelled out, and the ordered list of cells.
+//!
+//! Guarantee: the cells, their names and their keys are functions of the plan alone. A key depends on
+//! seed, prompt and continuation but not on method or reward, so that methods are compared on common
+//! randomness and any sharding gives the same bytes.
+
+mod cells;
+mod variant;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+pub use cells::Cell;
+pub use variant::Variant;
+
+use crate::{
+    Error, Result,
+    config::{Config, Kind, Protocol, RewardConfig, Size, applies},
+    presets,
+};
+
+/// A reward of the plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedReward {
+    /// The name in tables.
+    pub name: String,
+    /// What the search optimises.
+    pub spec: String,
+    /// The judge's decision.
+    pub accuracy: Option<String>,
+    /// The held-out judge.
+    pub heldout: Option<String>,
+    /// The held-out judge's decision.
+    pub heldout_accuracy: Option<String>,
+}
+
+/// Everything a run does, after all defaults.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The preset.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// What it measures.
+    pub kind: Kind,
+    /// Whose conventions hold.
+    pub protocol: Protocol,
+    /// The size.
+    pub size: Size,
+    /// The root of all randomness.
+    pub seed: u64,
+    /// The denoiser.
+    pub model: String,
+    /// The scorer of generative perplexity.
+    pub ppl: String,
+    /// Generated tokens.
+    pub length: usize,
+    /// No end-of-text before this many.
+    pub min_length: usize,
+    /// Continuations of each prompt.
+    pub continuations: usize,
+    /// Completions of each state, for reward variation.
+    pub completions: usize,
+    /// Every how many masks a state is looked at, for reward variation.
+    pub every: usize,
+    /// Traces kept for each traced variant and reward.
+    pub traces: usize,
+    /// The prompts.
+    pub prompts: Vec<String>,
+    /// The rewards.
+    pub rewards: Vec<PlannedReward>,
+    /// The variants.
+    pub variants: Vec<Variant>,
+}
+
+/// What a user may change about a preset.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// Another denoiser.
+    pub model: Option<String>,
+    /// Another number of continuations.
+    pub continuations: Option<usize>,
+    /// Another seed.
+    pub seed: Option<u64>,
+    /// Fewer prompts.
+    pub prompts: Option<usize>,
+}
+
+impl Plan {
+    /// The plan of a config at a size.
+    pub fn new(config: &Config, size: Size, overrides: &Overrides) -> Result<Self> {
+        let settings = config.size.get(&size).ok_or_else(|| Error::Config {
+            name: config.name.clone(),
+            message: format!("size: expected [size.{}], got none", size.name()),
+        })?;
+        let all = presets::prompts();
+        let wanted = overrides.prompts.unwrap_or(settings.prompts);
+        if wanted == 0 || wanted > all.len() {
+            return Err(Error::Invalid {
+                what: "prompts".into(),
+                expected: format!("1 to {}", all.len()),
+                got: wanted.to_string(),
+            });
+        }
+        let continuations = overrides.continuations.unwrap_or(settings.continuations);
+        if continuations == 0 {
+            return Err(Error::Invalid {
+                what: "--continuations".into(),
+                expected: "at least 1".into(),
+                got: "0".into(),
+            });
+        }
+        let strip = |prompt: String| match settings.strip_prompts {
+            true => prompt.trim_start_matches('\n').to_owned(),
+            false => prompt,
+        };
+        let rewards: Vec<_> = settings
+            .rewards
+            .iter()
+            .filter_map(|name| {
+                config.reward.iter().find(|r| r.name == *name && applies(&r.sizes, size))
+            })
+            .map(PlannedReward::from)
+            .collect();
+        let mut plan = Self {
+            name: config.name.clone(),
+            title: config.title.clone(),
+            kind: config.kind,
+            protocol: config.protocol,
+            size,
+            seed: overrides.seed.unwrap_or(config.seed),
+            model: overrides.model.clone().unwrap_or_else(|| settings.model.clone()),
+            ppl: settings.ppl.clone(),
+            length: settings.length,
+            min_length: settings.min_length,
+            continuations,
+            completions: settings.completions,
+            every: settings.every,
+            traces: settings.traces,
+            prompts: all.into_iter().take(wanted).map(strip).collect(),
+            rewards,
+            variants: Vec::new(),
+        };
+        for method in config.method.iter().filter(|method| applies(&method.sizes, size)) {
+            plan.variants.extend(variant::expand(&plan, method, settings.steps));
+        }
+        let mut ids: Vec<_> = plan.variants.iter().map(|variant| &variant.id).collect();
+        ids.sort_unstable();
+        if let Some(double) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::Config {
+                name: config.name.clone(),
+                message: format!("method: two variants are both {}", double[0]),
+            });
+        }
+        Ok(plan)
+    }
+
+    /// SHA-256 over the whole plan.
+    pub fn hash(&self) -> String {
+        let text = serde_json::to_string(self).expect("a plan has only string keys");
+        hex(&Sha256::digest(text.as_bytes()))
+    }
+}
+
+impl From<&RewardConfig> for PlannedReward {
+    fn from(reward: &RewardConfig) -> Self {
+        Self {
+            name: reward.name.clone(),
+            spec: reward.spec.clone(),
+            accuracy: reward.accuracy.clone(),
+            heldout: reward.heldout.clone(),
+            heldout_accuracy: reward.heldout_accuracy.clone(),
+        }
+    }
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests;
