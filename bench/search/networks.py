@@ -34,7 +34,6 @@ class Llada(nn.Module):
         self.kv_heads = config.get("n_kv_heads") or self.heads
         self.eps, self.theta = config["rms_norm_eps"], config["rope_theta"]
         self.mask_id = config["mask_token_id"]
-        self.eos_id = config.get("eos_token_id")
 
     def norm(self, x, name):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weights[name]
@@ -72,7 +71,7 @@ class Dit(nn.Module):
         raw = load_file(Path(directory) / "model.safetensors")
         self.weights = {name.removeprefix("backbone."): tensor.float() for name, tensor in raw.items()}
         self.layers, self.heads = config["n_blocks"], config["n_heads"]
-        self.mask_id, self.eos_id = config["vocab_size"] - 1, None
+        self.mask_id = config["vocab_size"] - 1
         self.condition = self.embed_time()
 
     def embed_time(self):

@@ -24,6 +24,9 @@ class Search:
         tokenizer = request.get("tokenizer") or request["model"]
         self.tokenizer = Tokenizer.from_file(str(Path(tokenizer) / "tokenizer.json"))
         self.reward = self.make_reward(request["reward"])
+        self.eos = request.get("eos")
+        # Tokens without text, which could not be seen in the result, and the mask.
+        self.never = request.get("never", []) + [self.denoiser.mask_id]
         self.seconds = dict(denoiser=0.0, reward=0.0)
 
     @staticmethod
@@ -42,8 +45,8 @@ class Search:
 
     def text(self, ids, given, prompt):
         ids = ids[given:]
-        if self.denoiser.eos_id in ids:
-            ids = ids[: ids.index(self.denoiser.eos_id)]
+        if self.eos in ids:
+            ids = ids[: ids.index(self.eos)]
         if not ids:
             return prompt
         # The first piece's own leading space survives only behind another token.
@@ -53,14 +56,14 @@ class Search:
     def predict(self, states):
         ids = torch.tensor([[self.denoiser.mask_id if s is None else s for s in state] for state in states])
         logits = self.denoiser(ids)
-        logits[..., self.denoiser.mask_id] = -torch.inf
+        logits[..., self.never] = -torch.inf
         return logits
 
     def step(self, states, given, prompt, min_length, beam, width, sample):
         """One expansion of all states: the best `width` children with their rewards."""
         logits = self.timed("denoiser", lambda: self.predict(states))
-        if self.denoiser.eos_id is not None:
-            logits[:, : given + min_length, self.denoiser.eos_id] = -torch.inf
+        if self.eos is not None:
+            logits[:, : given + min_length, self.eos] = -torch.inf
         argmax = logits.argmax(-1).tolist()
         children, texts = [], []
         for parent, state in enumerate(states):
@@ -72,6 +75,9 @@ class Search:
                 children.append((rank, parent, token, child))
                 texts.append(self.text(filled, given, prompt))
         rewards = self.timed("reward", lambda: self.reward.score(texts))
+        for reward, text in zip(rewards, texts):
+            if self.best is None or reward > self.best[0]:
+                self.best = (reward, text)
         best = {}
         for reward, (rank, parent, token, child), text in zip(rewards, children, texts):
             key = (-reward, rank, parent, token)
@@ -86,18 +92,26 @@ class Search:
         for tag in request.get("sample_path", []):
             sample = sample.fold(tag)
         prompt = request["prompt"]
-        self.prompt_ids = self.tokenizer.encode(prompt).ids if "start" not in request else request["start"]
-        given = len(self.prompt_ids)
-        states = request.get("states") or [self.prompt_ids + [None] * request["length"]]
-        steps = request.get("steps") or request["length"]
+        given = request["given"]
+        states = [request["slots"]]
+        self.prompt_ids = request["slots"][:given]
+        self.best = None
+        skip = request.get("skip", 0)
+        whole = request["slots"].count(None)
+        last = skip + request["steps"] if request.get("steps") else whole
         begin = time.perf_counter()
-        for _ in range(steps):
+        for index in range(last):
+            if index == skip:  # the clock starts here
+                self.seconds = dict(denoiser=0.0, reward=0.0)
+                begin = time.perf_counter()
             kept = self.step(
                 states, given, prompt, request.get("min_length", 0), request["beam"], request["width"], sample
             )
             states = [child for _, child, _ in kept]
         total = time.perf_counter() - begin
-        return dict(text=kept[0][2], reward=-kept[0][0][0], seconds=total, parts=self.seconds)
+        # A search that runs to its end returns its best leaf, one that is stopped the best text it saw.
+        reward, text = (-kept[0][0][0], kept[0][2]) if last == whole else self.best
+        return dict(text=text, reward=reward, seconds=total, parts=self.seconds)
 
 
 def main():

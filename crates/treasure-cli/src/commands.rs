@@ -7,3 +7,4 @@ pub mod generate;
 pub mod models;
 pub mod predict;
 pub mod score;
+mod searches;

@@ -20,6 +20,8 @@ pub enum Dtype {
     F16,
     /// bfloat16.
     Bf16,
+    /// 8-bit integers with one scale per output; embeddings in half precision. Results differ slightly.
+    Int8,
 }
 
 impl Dtype {
@@ -28,6 +30,7 @@ impl Dtype {
             Self::F32 => Storage::F32,
             Self::F16 => Storage::F16,
             Self::Bf16 => Storage::Bf16,
+            Self::Int8 => Storage::Int8,
             Self::Auto => match weights.main_type() {
                 Some(Stored::F16) => Storage::F16,
                 Some(Stored::Bf16) => Storage::Bf16,
@@ -46,7 +49,8 @@ impl FromStr for Dtype {
             "f32" | "float32" => Ok(Self::F32),
             "f16" | "float16" => Ok(Self::F16),
             "bf16" | "bfloat16" => Ok(Self::Bf16),
-            other => Err(Error::expected("--dtype", "auto, f32, f16 or bf16", other)),
+            "int8" => Ok(Self::Int8),
+            other => Err(Error::expected("--dtype", "auto, f32, f16, bf16 or int8", other)),
         }
     }
 }
@@ -58,6 +62,7 @@ impl fmt::Display for Dtype {
             Self::F32 => "f32",
             Self::F16 => "f16",
             Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
         })
     }
 }

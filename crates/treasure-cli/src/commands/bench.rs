@@ -2,7 +2,7 @@
 //!
 //! Every number is the median of several rounds after one that warms up, with the spread beside it.
 
-use std::{num::NonZeroUsize, time::Instant};
+use std::{fs::File, io::BufReader, num::NonZeroUsize, path::PathBuf, time::Instant};
 
 use clap::Args;
 use serde::Serialize;
@@ -10,12 +10,14 @@ use treasure_core::{
     Bans, Denoiser as _, Key, Limits, MaskedSeq, NoiseSchedule, Problem, Question, Silent, State,
     Want,
 };
+use treasure_models::{exec::Isa, kernels::register_flops};
 use treasure_rewards::{Start, TextReward as _};
 
 use super::generate::{Limits as LengthOptions, RewardOptions};
+use super::searches;
 use crate::{
     Verdict,
-    failure::Outcome,
+    failure::{OrFail as _, Outcome},
     generation::{
         parts::{Parts, Specs},
         plan::{Asked, Plan, PresetKind},
@@ -35,8 +37,12 @@ use crate::{
 Examples:
   treasure bench
   treasure bench --model DIR --reward hf:DIR#LABEL --length 128 --json
+  treasure bench --searches requests.jsonl --beam-width 20 --tree-width 16
 
-Each line is the median of several rounds after one that warms up.")]
+Each line is the median of several rounds after one that warms up.
+--searches runs each search once, after a line with the peak of the machine. A request has `prompt` and may have
+`slots` (the whole sequence, null where masked), `seed`, `skip` (steps before the clock starts), `steps`
+(to time) and `memory` (false: nothing seen before is remembered).")]
 pub struct Bench {
     /// The reward to time
     #[arg(long, value_name = "SPEC", default_value = "perplexity")]
@@ -44,12 +50,27 @@ pub struct Bench {
     /// Tokens to generate
     #[arg(long, value_name = "N", default_value = "48", value_parser = crate::options::positive)]
     pub length: NonZeroUsize,
+    /// No end of text before this many tokens [default: 24, or the length if that is less]
+    #[arg(long, value_name = "N")]
+    pub min_length: Option<usize>,
+    /// Most texts in one reward batch
+    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
+    pub reward_batch: Option<NonZeroUsize>,
+    /// How the weights of the reward are held in memory: auto, f32, f16, bf16 or int8
+    #[arg(long, value_name = "TYPE", default_value = "auto")]
+    pub reward_dtype: String,
+    /// Run these searches instead (`-` reads standard input) and say as JSON where their time goes
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub searches: Option<PathBuf>,
     /// Rounds a line is measured
     #[arg(long, value_name = "N", default_value = "7", value_parser = crate::options::positive)]
     pub rounds: NonZeroUsize,
     /// The denoiser.
     #[command(flatten)]
     pub model: ModelOptions,
+    /// The search.
+    #[command(flatten)]
+    pub search: SearchOptions,
 }
 
 /// One measured line.
@@ -76,6 +97,18 @@ impl Bench {
     /// Measures and prints a table, or one object a line.
     pub fn run(&self, common: &Common) -> Outcome<Verdict> {
         let setup = self.setup(common)?;
+        if let Some(path) = &self.searches {
+            let peak =
+                serde_json::json!({"what": "peak", "gflops": peak_gflops(common.n_threads())});
+            print::line(peak)?;
+            if path.as_os_str() == "-" {
+                searches::run(&setup, std::io::stdin().lock())?;
+            } else {
+                let file = File::open(path).context(|| format!("--searches {}", path.display()))?;
+                searches::run(&setup, BufReader::new(file))?;
+            }
+            return Ok(Verdict::Done);
+        }
         let start = Start::prompt(&setup.model, PROMPT, self.length.get(), setup.plan.min_length)?;
         let mut lines = Vec::new();
         for batch in [1, 8, 16] {
@@ -108,14 +141,22 @@ impl Bench {
     }
 
     fn setup(&self, common: &Common) -> Outcome<Setup> {
-        let reward =
-            RewardOptions { reward: self.reward.clone(), judge: Vec::new(), reward_batch: None };
-        let limits = LengthOptions { length: Some(self.length), ..LengthOptions::default() };
+        let reward = RewardOptions {
+            reward: self.reward.clone(),
+            judge: Vec::new(),
+            reward_batch: self.reward_batch,
+            reward_dtype: self.reward_dtype.clone(),
+        };
+        let limits = LengthOptions {
+            length: Some(self.length),
+            min_length: self.min_length,
+            ..LengthOptions::default()
+        };
         let plan = Plan::new(&Asked {
             model: &self.model,
             reward: &reward,
             limits: &limits,
-            search: &SearchOptions::default(),
+            search: &self.search,
             method: Method::Treasure,
             template: None,
             samples: 1,
@@ -124,7 +165,7 @@ impl Bench {
         })?;
         let specs = Specs::parse(&plan)?;
         // A cache would time its own lookups.
-        Parts::load(&self.model, &specs, None, false)?.setup(plan, false)
+        Parts::load(&self.model, &specs, &reward, false)?.setup(plan, false)
     }
 
     /// Forward passes with the likeliest token at every mask.
@@ -222,6 +263,19 @@ impl Line {
             number::count(self.per_second.round() as u64),
         ]
     }
+}
+
+/// The most the threads can do: fused multiply-adds on registers, the best of many short bursts.
+fn peak_gflops(threads: usize) -> f64 {
+    let burst = || {
+        let began = Instant::now();
+        register_flops(Isa::best(), 1_000_000) / began.elapsed().as_secs_f64() / 1e9
+    };
+    let best = || (0..50).map(|_| burst()).fold(0.0, f64::max);
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(best)).collect();
+        handles.into_iter().map(|handle| handle.join().unwrap_or(0.0)).sum()
+    })
 }
 
 const PROMPT: &str = "Once upon a time";

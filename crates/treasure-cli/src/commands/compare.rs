@@ -119,7 +119,7 @@ impl Compare {
         let specs = Specs::parse(&first_plan)?;
         let reading = specs.reading();
         common.say(first_plan.line());
-        let parts = Parts::load(&self.model, &specs, self.reward.reward_batch, true)?;
+        let parts = Parts::load(&self.model, &specs, &self.reward, true)?;
         interrupt::listen();
         let screen = Screen::new(Progress::new(common.quiet), None);
         let mut rows: Vec<Row> = Vec::new();

@@ -91,6 +91,9 @@ pub struct RewardOptions {
     /// Most texts in one reward batch; the result does not depend on it
     #[arg(long, value_name = "N", value_parser = crate::options::positive)]
     pub reward_batch: Option<NonZeroUsize>,
+    /// How the weights of rewards are held in memory: auto, f32, f16, bf16 or int8
+    #[arg(long, value_name = "TYPE", default_value = "auto")]
+    pub reward_dtype: String,
 }
 
 /// Length and budget.
@@ -196,7 +199,7 @@ impl Generate {
         let specs = Specs::parse(&plan)?;
         common.say(plan.line());
         let reading = specs.reading();
-        let parts = Parts::load(&self.model, &specs, self.reward.reward_batch, true)?;
+        let parts = Parts::load(&self.model, &specs, &self.reward, true)?;
         let setup = parts.setup(plan, trace.is_some())?;
         let starts = self.starts(&setup, &prompts, template.as_ref())?;
         let begun: Vec<&str> = match &template {

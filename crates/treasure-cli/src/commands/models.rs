@@ -42,7 +42,7 @@ pub struct Inspect {
     /// The mask token's id, where the checkpoint does not say
     #[arg(long, value_name = "ID")]
     pub mask_id: Option<u32>,
-    /// How weights are held in memory: auto, f32, f16 or bf16
+    /// How weights are held in memory: auto, f32, f16, bf16 or int8
     #[arg(long, value_name = "TYPE", default_value = "auto")]
     pub dtype: String,
     /// Read the files as another architecture, such as `diffullama`

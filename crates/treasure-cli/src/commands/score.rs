@@ -44,7 +44,7 @@ pub struct Score {
     /// Token ids as they are, with no special tokens added; may be repeated
     #[arg(long, value_name = "IDS", conflicts_with = "text")]
     pub ids: Vec<String>,
-    /// How weights are held in memory: auto, f32, f16 or bf16
+    /// How weights are held in memory: auto, f32, f16, bf16 or int8
     #[arg(long, value_name = "TYPE", default_value = "auto")]
     pub dtype: String,
     /// Whose conventions rewards follow: `fk` looks at the reference protocol's windows

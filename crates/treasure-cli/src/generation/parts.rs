@@ -11,6 +11,7 @@ use treasure_rewards::{
 
 use super::{plan::Plan, row::Reading, sample::Setup};
 use crate::{
+    commands::generate::RewardOptions as RewardArguments,
     failure::{Failure, OrFail as _, Outcome},
     loading,
     options::model::ModelOptions,
@@ -113,12 +114,12 @@ impl Parts {
     pub fn load(
         model: &ModelOptions,
         specs: &Specs,
-        reward_batch: Option<NonZeroUsize>,
+        reward: &RewardArguments,
         cached: bool,
     ) -> Outcome<Self> {
         let resolver = loading::resolver();
-        // Weights of rewards are held as their files store them; --dtype is about the denoiser.
-        let options = reward_options("auto", reward_batch, specs.preset, cached)?;
+        let options =
+            reward_options(&reward.reward_dtype, reward.reward_batch, specs.preset, cached)?;
         let rewards = Rewards::new(resolver.clone(), options);
         let (model, built) = thread::scope(|scope| {
             let model = scope.spawn(|| loading::denoiser(&resolver, model));

@@ -102,6 +102,8 @@ pub struct Plan {
     pub read_as: Option<String>,
     /// The reward.
     pub reward: String,
+    /// How the weights of rewards are held.
+    pub reward_dtype: String,
     /// Held-out judges.
     pub judge: Vec<String>,
     /// The template, if the holes of one are filled.
@@ -199,6 +201,7 @@ impl Plan {
             dtype: asked.model.dtype.clone(),
             read_as: asked.model.read_as.clone(),
             reward: asked.reward.reward.clone(),
+            reward_dtype: asked.reward.reward_dtype.clone(),
             judge: asked.reward.judge.clone(),
             template: asked.template.map(|(text, _)| text.to_string()),
             length,

@@ -2,6 +2,8 @@
 //!
 //! The last layer runs only for rows that are wanted; all rows give it keys and values. This is exact.
 
+use std::collections::HashMap;
+
 use rayon::prelude::*;
 
 use super::ragged::Ragged;
@@ -45,8 +47,49 @@ impl Modulated {
     }
 }
 
-/// Runs the batch and returns the wanted rows after the final norm, `[kept, width]`.
-pub(super) fn forward(isa: Isa, stack: &Stack, batch: &Ragged, arena: &mut Arena) -> Vec<f32> {
+/// Rows that enter the first layer alike, as the same token at the same learned position: masks of a
+/// rotary network, most tokens of siblings. Their queries, keys and values there are the same.
+struct Kinds {
+    /// One row of each kind.
+    first: Vec<usize>,
+    /// The kind of every row.
+    of: Vec<usize>,
+}
+
+impl Kinds {
+    fn new(stack: &Stack, batch: &Ragged) -> Self {
+        let learned = stack.embed.positions.is_some();
+        let mut known: HashMap<(u32, usize), usize> = HashMap::new();
+        let mut kinds = Self { first: Vec::new(), of: Vec::with_capacity(batch.tokens.len()) };
+        for (row, &token) in batch.tokens.iter().enumerate() {
+            let position = if learned { batch.table_rows[row] } else { 0 };
+            let next = kinds.first.len();
+            let kind = *known.entry((token, position)).or_insert(next);
+            if kind == next {
+                kinds.first.push(row);
+            }
+            kinds.of.push(kind);
+        }
+        kinds
+    }
+
+    /// Gives every row what was computed for its kind.
+    fn spread(&self, width: usize, from: &[f32], to: &mut [f32]) {
+        for (to, kind) in to.chunks_exact_mut(width.max(1)).zip(&self.of) {
+            to.copy_from_slice(&from[kind * width..][..width]);
+        }
+    }
+}
+
+/// Runs the batch and returns the wanted rows after the final norm, `[kept, width]`. With `every_row`,
+/// for tests, nothing is shared between rows.
+pub(super) fn forward(
+    isa: Isa,
+    stack: &Stack,
+    batch: &Ragged,
+    arena: &mut Arena,
+    every_row: bool,
+) -> Vec<f32> {
     let width = stack.width();
     let rows = batch.tokens.len();
     let Arena { stream, kept, .. } = arena;
@@ -74,10 +117,14 @@ pub(super) fn forward(isa: Isa, stack: &Stack, batch: &Ragged, arena: &mut Arena
 
     let every: Vec<usize> = (0..rows).collect();
     if let Some((last, before)) = stack.blocks.split_last() {
-        for block in before {
+        let kinds = Kinds::new(stack, batch);
+        for (index, block) in before.iter().enumerate() {
             let modulation = modulated(block.modulation.as_ref().map(|m| &m.0));
-            let layer =
-                Layer { isa, block, batch, rows: &every, segments: &batch.segments, modulation };
+            // A modulation may differ between owners of equal rows.
+            let shared = index == 0 && modulation.is_none() && !every_row;
+            let kinds = (shared && kinds.first.len() < rows).then_some(&kinds);
+            let segments = &batch.segments;
+            let layer = Layer { isa, block, batch, rows: &every, segments, modulation, kinds };
             layer.run(arena, false);
         }
         let modulation = modulated(last.modulation.as_ref().map(|m| &m.0));
@@ -88,6 +135,7 @@ pub(super) fn forward(isa: Isa, stack: &Stack, batch: &Ragged, arena: &mut Arena
             rows: &batch.kept,
             segments: &batch.kept_segments,
             modulation,
+            kinds: None,
         };
         layer.run(arena, true);
     } else {
@@ -157,12 +205,14 @@ struct Layer<'a> {
     rows: &'a [usize],
     segments: &'a [Segment],
     modulation: Option<Modulated>,
+    /// In the first layer: rows with the same input.
+    kinds: Option<&'a Kinds>,
 }
 
 impl Layer<'_> {
     /// Runs the block on `arena.stream` in place, or as the last one from there into `arena.kept`.
     fn run(&self, arena: &mut Arena, last: bool) {
-        let Layer { isa, block, batch, rows, segments, modulation } = self;
+        let Layer { isa, block, batch, rows, segments, modulation, kinds } = self;
         let isa = *isa;
         let Block { attention, feed_forward, post_norm, .. } = block;
         let Attention { heads, kv_heads, head_dim, q, k, v, o, rotary, visibility } = attention;
@@ -198,6 +248,15 @@ impl Layer<'_> {
             if last {
                 project(isa, total, of_any, &mut [(k, ks), (v, vs)]);
                 project(isa, count, |row, to| of_any(rows[row], to), &mut [(q, qs)]);
+            } else if let Some(kinds) = kinds {
+                let count = kinds.first.len();
+                let [mut few_q, mut few_k, mut few_v] =
+                    [q, k, v].map(|linear| vec![0.0; count * linear.outputs()]);
+                let mut jobs = [(q, &mut few_q[..]), (k, &mut few_k[..]), (v, &mut few_v[..])];
+                project(isa, count, |kind, to| of_any(kinds.first[kind], to), &mut jobs);
+                kinds.spread(q.outputs(), &few_q, qs);
+                kinds.spread(k.outputs(), &few_k, ks);
+                kinds.spread(v.outputs(), &few_v, vs);
             } else {
                 project(isa, total, of_any, &mut [(q, qs), (k, ks), (v, vs)]);
             }

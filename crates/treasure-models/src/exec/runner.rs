@@ -18,6 +18,7 @@ pub struct Runner {
     isa: Option<Isa>,
     pool: Option<Arc<rayon::ThreadPool>>,
     arenas: Mutex<Vec<Arena>>,
+    every_row: bool,
 }
 
 impl std::fmt::Debug for Runner {
@@ -73,6 +74,12 @@ impl Runner {
         self
     }
 
+    /// The same without sharing between rows that enter the first layer alike, for tests: no bit may differ.
+    pub fn every_row(mut self) -> Self {
+        self.every_row = true;
+        self
+    }
+
     fn isa(&self) -> Isa {
         self.isa.unwrap_or_else(Isa::best)
     }
@@ -89,7 +96,7 @@ impl Runner {
     fn forward(&self, stack: &Stack, batch: &Ragged) -> Vec<f32> {
         let lock = || self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
         let mut arena = lock().pop().unwrap_or_default();
-        let rows = self.inside(|| forward(self.isa(), stack, batch, &mut arena));
+        let rows = self.inside(|| forward(self.isa(), stack, batch, &mut arena, self.every_row));
         lock().push(arena);
         rows
     }

@@ -363,7 +363,8 @@ fn a_sequence_gives_bitwise_the_same_alone_in_any_batch_and_at_any_thread_count(
             let alone: Vec<Hidden> = all
                 .iter()
                 .map(|s| {
-                    Runner::new().with_isa(isa).hidden(&stack, std::slice::from_ref(s)).unwrap()
+                    let runner = Runner::new().with_isa(isa).every_row();
+                    runner.hidden(&stack, std::slice::from_ref(s)).unwrap()
                 })
                 .collect();
             for threads in [1, 3] {

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::{
     Aligned, Isa,
+    count::count,
     isa::{MulAdd, per_isa},
     math::{exp, fold_lanes},
     parallel::{Scratch, Shared, for_each_task},
@@ -55,6 +56,7 @@ pub fn attend(isa: Isa, inputs: Inputs<'_>, segments: &[Segment], to: &mut [f32]
     let tasks = segments.len() * inputs.kv_heads;
     let pairs = |s: &Segment| s.queries.len() * s.keys.iter().map(Range::len).sum::<usize>();
     let cost = segments.iter().map(pairs).sum::<usize>() * inputs.heads * inputs.head_dim * 2;
+    count(cost);
     let output = Shared::new(to, inputs.heads * inputs.head_dim);
     for_each_task(tasks, cost, |task, scratch, (): &mut ()| {
         let segment = &segments[task / inputs.kv_heads];

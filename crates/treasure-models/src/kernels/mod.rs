@@ -5,6 +5,7 @@
 
 mod attention;
 mod buffer;
+mod count;
 mod isa;
 mod math;
 mod norm;
@@ -19,6 +20,7 @@ mod vocabulary;
 pub(crate) use attention::MAX_HEAD_DIM;
 pub use attention::{Inputs, Segment, attend};
 pub use buffer::Aligned;
+pub use count::operations;
 pub use isa::Isa;
 pub use math::{activate, exponentials};
 pub use norm::{Shift, normalise};

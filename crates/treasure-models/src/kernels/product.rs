@@ -6,6 +6,7 @@
 
 use super::{
     Isa,
+    count::count,
     isa::{MulAdd, per_isa},
     math::activate,
     parallel::{Scratch, Shared, for_each_task},
@@ -91,6 +92,8 @@ pub(crate) fn product(
         return;
     }
     let plan = Plan::new(rows, inputs, units);
+    let outputs = |job: &Job<'_>| job.first.outputs() * if job.second.is_some() { 2 } else { 1 };
+    count(rows * inputs * jobs.iter().map(outputs).sum::<usize>());
     for_each_task(
         plan.tasks(),
         rows * units * PANEL * inputs,
@@ -143,6 +146,10 @@ fn copy_rows(
     }
     let (row, to) = (&mut scratch.row.as_f32_mut()[..inputs], scratch.rows.as_f32_mut());
     for (r, index) in rows.enumerate() {
+        if inputs <= DEPTH {
+            load(index, &mut to[r * STRIDE..][..inputs]);
+            continue;
+        }
         load(index, row);
         for (block, part) in row.chunks(DEPTH).enumerate() {
             to[(block * count + r) * STRIDE..][..part.len()].copy_from_slice(part);
@@ -219,8 +226,7 @@ fn bf16_to_f32<F: MulAdd>(from: &[u16], to: &mut [f32]) {
     to.iter_mut().zip(from).for_each(|(to, &x)| *to = f32::from_bits(u32::from(x) << 16));
 }
 
-#[inline(always)]
-fn f16_to_f32<F: MulAdd>(from: &[u16], to: &mut [f32]) {
+fn f16_to_f32(from: &[u16], to: &mut [f32]) {
     for (to, &x) in to.iter_mut().zip(from) {
         let (sign, rest) = (u32::from(x & 0x8000) << 16, u32::from(x & 0x7fff));
         // Shifting the exponent by a product is exact for normal and subnormal halves alike.
@@ -240,8 +246,44 @@ fn int8_to_f32<F: MulAdd>(from: &[i8], scales: &[f32], to: &mut [f32]) {
 }
 
 per_isa! { fn widen_bf16(from: &[u16], to: &mut [f32]) = bf16_to_f32; }
-per_isa! { fn widen_f16(from: &[u16], to: &mut [f32]) = f16_to_f32; }
+/// Half precision by the machine's own instruction where it has one; it is exact, so the values are the same.
+fn widen_f16(isa: Isa, from: &[u16], to: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if isa != Isa::Portable {
+        // SAFETY: an `Isa` other than portable is only made after detecting F16C.
+        return unsafe { x86::f16_to_f32(from, to) };
+    }
+    let _ = isa;
+    f16_to_f32(from, to);
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx,f16c")]
+    pub(super) fn f16_to_f32(from: &[u16], to: &mut [f32]) {
+        let (from, last) = from.as_chunks::<8>();
+        let (to, rest) = to.as_chunks_mut::<8>();
+        for (to, from) in to.iter_mut().zip(from) {
+            // SAFETY: both arrays hold eight numbers; unaligned access is asked for.
+            unsafe {
+                let wide = _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast()));
+                _mm256_storeu_ps(to.as_mut_ptr(), wide);
+            }
+        }
+        super::f16_to_f32(last, rest);
+    }
+}
 per_isa! { fn widen_int8(from: &[i8], scales: &[f32], to: &mut [f32]) = int8_to_f32; }
+
+/// Copies a row of a tile; the whole width, by far the usual case, without a call.
+fn copy(from: &[f32], to: &mut [f32]) {
+    match (<&[f32; PANEL]>::try_from(from), <&mut [f32; PANEL]>::try_from(&mut *to)) {
+        (Ok(from), Ok(to)) => *to = *from,
+        _ => to.copy_from_slice(from),
+    }
+}
 
 fn add_bias(linear: &Linear, column: usize, width: usize, values: &mut [f32]) {
     if let Some(bias) = linear.bias() {
@@ -267,7 +309,7 @@ pub fn project(
             add_bias(linear, spot.column, spot.width, values);
             // SAFETY: every tile is delivered once, and tiles do not overlap.
             let to = unsafe { outputs[spot.job].spot(spot.row + r, spot.column, spot.width) };
-            to.copy_from_slice(values);
+            copy(values, to);
         }
     });
 }
@@ -295,7 +337,7 @@ pub fn project_activated(
         for (r, values) in tile.chunks_exact(PANEL).enumerate() {
             // SAFETY: every tile is delivered once, and tiles do not overlap.
             let to = unsafe { output.spot(spot.row + r, spot.column, spot.width) };
-            to.copy_from_slice(&values[..spot.width]);
+            copy(&values[..spot.width], to);
             if !second.is_empty() {
                 let other = &second[r * PANEL..][..spot.width];
                 match up.bias().map(|bias| &bias[spot.column..][..spot.width]) {

@@ -1,0 +1,153 @@
+"""Reward lost against time gained by the opt-in trade-offs, on the pocket models.
+
+Every setting runs the same searches (prompts × seeds), in turns. Reward lost is relative to the gain of the exact
+search over base sampling, `(exact − setting) / (exact − base)`; time gained is the exact search's seconds over the
+setting's. Prints a table and, with `--svg FILE`, draws it.
+"""
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from run import POCKET, Side, own_ticks
+
+PROMPTS = [
+    "Once upon a time", "The lake", "One day, a little girl", "The old dog", "Tom and his mother", "In the morning",
+    "The book", "There was a big house",
+]
+REWARDS = {
+    "sentiment=negative": "hf:pocket/judge-sentiment-heldout#negative",
+    "perplexity": "hf:pocket/judge-acceptability-heldout#acceptable",
+}
+
+
+def settings(proxy):
+    """Name and options of every setting; the first is the exact search."""
+    yield "exact", []
+    for threshold in (0.99, 0.95, 0.9, 0.8, 0.7, 0.5):
+        yield f"commit {threshold}", ["--commit-threshold", str(threshold)]
+    for share in (0.5, 0.25, 0.1):
+        yield f"screen {share}", ["--screen", proxy, "--screen-share", str(share)]
+    for held in ("f32", "int8"):
+        yield held, ["--dtype", held, "--reward-dtype", held]
+    for threshold, share in ((0.95, 0.5), (0.9, 0.25)):
+        both = ["--commit-threshold", str(threshold), "--screen", proxy, "--screen-share", str(share)]
+        yield f"commit {threshold}, screen {share}", both
+
+
+def base_rewards(args, reward):
+    """Mean reward of base sampling on the same prompts and seeds."""
+    values = []
+    for seed in range(args.seeds):
+        command = [args.binary, "generate", *args.prompts, "--method", "base", "--reward", reward, "--json", "--quiet"]
+        command += ["--length", str(args.length), "--seed", str(seed), "--threads", str(args.threads)]
+        rows = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        values += [json.loads(row)["reward"] for row in rows]
+    return statistics.mean(values)
+
+
+def measure(args, reward, proxy):
+    base = base_rewards(args, reward)
+    sides = {}
+    for name, options in settings(proxy):
+        if args.only and name != "exact" and args.only not in name:
+            continue
+        command = [args.binary, "bench", "--searches", "-", "--quiet", "--threads", str(args.threads)]
+        command += ["--reward", reward, "--length", str(args.length), "--beam-width", str(args.beam)]
+        sides[name] = Side(command + ["--tree-width", str(args.width)] + options, dict(os.environ))
+        sides[name].read()  # the peak of the machine
+        sides[name].ask(dict(prompt=PROMPTS[0], steps=2))  # warms up
+    results = {name: [] for name in sides}
+    for seed in range(args.seeds):
+        for prompt in args.prompts:
+            for name, side in sides.items():
+                before = own_ticks([side])
+                result = side.ask(dict(prompt=prompt, seed=seed))
+                result["cpu"] = (own_ticks([side]) - before) / os.sysconf("SC_CLK_TCK")
+                results[name].append(result)
+    for side in sides.values():
+        side.close()
+    clock = "cpu" if args.cpu else "seconds"
+    total = lambda rows: sum(row[clock] for row in rows)
+    mean = lambda rows: statistics.mean(row["reward"] for row in rows)
+    exact = results["exact"]
+    gain = mean(exact) - base
+    for name, rows in results.items():
+        pairs = [x["reward"] - y["reward"] for x, y in zip(exact, rows)]
+        error = statistics.stdev(pairs) / math.sqrt(len(pairs)) if len(pairs) > 1 else 0.0
+        yield dict(
+            reward=reward, setting=name, searches=len(rows), base=round(base, 4), mean=round(mean(rows), 4),
+            lost=round((mean(exact) - mean(rows)) / gain, 4), lost_error=round(error / abs(gain), 4),
+            gained=round(total(exact) / total(rows), 3), seconds=round(total(rows), 3),
+            nfe=sum(row["cost"]["nfe"] for row in rows), reward_calls=sum(row["cost"]["reward_calls"] for row in rows),
+        )
+
+
+def draw(rows, path):
+    """Time gained to the right, reward lost upwards; one mark a setting."""
+    width, height, left, bottom = 640, 360, 60, 40
+    right = max(row["gained"] for row in rows) * 1.1
+    low, high = min(-0.02, *(row["lost"] for row in rows)), max(0.05, *(row["lost"] for row in rows)) * 1.1
+    x = lambda value: left + (width - left - 10) * value / right
+    y = lambda value: (height - bottom) - (height - bottom - 10) * (value - low) / (high - low)
+    text = lambda at, up, words, more="": f'<text x="{at:.0f}" y="{up:.0f}" font-size="11" {more}>{words}</text>'
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">']
+    for level, words in ((0.0, "0"), (0.02, "2 %")):
+        out.append(f'<path d="M{left} {y(level):.0f}H{width}" stroke="#999" stroke-dasharray="3"/>')
+        out.append(text(left - 6, y(level) + 4, words, 'text-anchor="end"'))
+    for times in range(1, math.ceil(right)):
+        out.append(text(x(times), height - bottom + 16, f"×{times}", 'text-anchor="middle"'))
+    out.append(text(width / 2, height - 6, "time gained; upwards: share of the reward gain lost", 'text-anchor="middle"'))
+    for row in rows:
+        colour = "#c33" if row["reward"] == "perplexity" else "#36c"
+        out.append(f'<circle cx="{x(row["gained"]):.0f}" cy="{y(row["lost"]):.0f}" r="4" fill="{colour}"/>')
+        out.append(text(x(row["gained"]) + 6, y(row["lost"]) - 4, row["setting"], f'fill="{colour}"'))
+    Path(path).write_text("\n".join(out + ["</svg>"]) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("binary", help="target/release/treasure")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--width", type=int, default=2)
+    parser.add_argument("--length", type=int, default=48)
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--quick", action="store_true", help="two prompts, one seed, 16 tokens")
+    parser.add_argument("--cpu", action="store_true", help="compare CPU time; only fair with --threads 1")
+    parser.add_argument("--only", default="", help="settings whose name contains this, beside the exact search")
+    parser.add_argument("--reward", choices=list(REWARDS), help="one reward instead of both")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--svg", help="also draw the curves")
+    args = parser.parse_args()
+    args.prompts = PROMPTS
+    if args.quick:
+        args.prompts, args.seeds, args.length = PROMPTS[:2], 1, 16
+    rows = []
+    if not args.json:
+        print("| reward | setting | mean reward | of the gain lost | time gained | model calls | reward calls |")
+        print("|---|---|---|---|---|---|---|")
+    for reward, proxy in REWARDS.items():
+        if args.reward not in (None, reward):
+            continue
+        for row in measure(args, reward, proxy):
+            rows.append(row)
+            if args.json:
+                print(json.dumps(row), flush=True)
+                continue
+            print(
+                f"| {reward} | {row['setting']} | {row['mean']:.3f} | {row['lost']:.1%} ± {row['lost_error']:.1%} "
+                f"| ×{row['gained']:.2f} | {row['nfe']} | {row['reward_calls']} |",
+                flush=True,
+            )
+    if args.svg:
+        draw(rows, args.svg)
+
+
+if __name__ == "__main__":
+    main()
