@@ -39,7 +39,7 @@ impl Failure {
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let mut chain = Vec::new();
-        let mut hint = None;
+        let (mut hint, mut settled) = (None, false);
         let mut next: Option<&(dyn Error + 'static)> = Some(&error);
         while let Some(error) = next {
             let message = error.to_string();
@@ -47,8 +47,10 @@ impl<E: Error + 'static> From<E> for Failure {
             if chain.last().is_none_or(|last: &String| !last.contains(&message)) {
                 chain.push(message);
             }
-            if let Some(found) = hint_of(error) {
+            if !settled && let Some(found) = hint_of(error) {
                 hint = Some(found);
+                // A failed experiment has put the hint of its cause together with how to go on.
+                settled = error.is::<treasure_eval::Error>();
             }
             next = error.source();
         }

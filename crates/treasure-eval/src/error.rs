@@ -36,14 +36,14 @@ pub enum Error {
         got: String,
     },
     /// A file could not be read or written.
-    #[error("{}: {action} failed after {kept} finished samples were kept", path.display())]
+    #[error("{}: {action} failed{}", path.display(), after(*kept))]
     Io {
         /// The file.
         path: PathBuf,
         /// What was tried.
         action: &'static str,
-        /// How many finished samples the store holds.
-        kept: usize,
+        /// How many finished samples the file holds, where it is a store.
+        kept: Option<usize>,
         /// The operating system's answer.
         #[source]
         source: io::Error,
@@ -167,6 +167,10 @@ impl Error {
     }
 }
 
+fn after(kept: Option<usize>) -> String {
+    kept.map(|kept| format!(" after {kept} finished samples were kept")).unwrap_or_default()
+}
+
 fn no_room(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
@@ -192,5 +196,5 @@ pub(crate) fn at(
     action: &'static str,
 ) -> impl FnOnce(io::Error) -> Error {
     let path = path.into();
-    move |source| Error::Io { path, action, kept: 0, source }
+    move |source| Error::Io { path, action, kept: None, source }
 }

@@ -35,6 +35,7 @@ struct Program {
     stdin: Option<ChildStdin>,
     lines: Receiver<Result<String, String>>,
     stderr: Arc<Mutex<VecDeque<u8>>>,
+    stderr_reader: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Exec {
@@ -66,11 +67,11 @@ impl Exec {
             });
         }
         let stderr = Arc::new(Mutex::new(VecDeque::new()));
-        if let Some(pipe) = child.stderr.take() {
+        let stderr_reader = child.stderr.take().map(|pipe| {
             let tail = stderr.clone();
-            std::thread::spawn(move || keep_tail(pipe, &tail));
-        }
-        Ok(Program { child, stdin, lines, stderr })
+            std::thread::spawn(move || keep_tail(pipe, &tail))
+        });
+        Ok(Program { child, stdin, lines, stderr, stderr_reader })
     }
 
     fn ask(&self, program: &mut Program, texts: &[&str]) -> Result<Vec<f64>, String> {
@@ -156,7 +157,10 @@ impl Program {
         // Give the program and the thread that reads its standard error a moment to finish.
         let deadline = Instant::now() + Duration::from_millis(500);
         let mut status = None;
-        while status.is_none() && Instant::now() < deadline {
+        let reading = |program: &Self| {
+            program.stderr_reader.as_ref().is_some_and(|reader| !reader.is_finished())
+        };
+        while (status.is_none() || reading(self)) && Instant::now() < deadline {
             status = self.child.try_wait().ok().flatten();
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -116,7 +116,7 @@ impl<T: Target> Appender<T> {
             return Err(Error::Io {
                 path: self.path.clone(),
                 action: "writing",
-                kept: self.ids.len(),
+                kept: Some(self.ids.len()),
                 source,
             });
         }
@@ -288,7 +288,7 @@ mod tests {
         appender.append(&row("a")).unwrap();
         appender.append(&row("b")).unwrap();
         let error = appender.append(&row("c")).unwrap_err();
-        assert!(matches!(error, Error::Io { kept: 2, .. }), "{error}");
+        assert!(matches!(error, Error::Io { kept: Some(2), .. }), "{error}");
         assert!(error.hint().unwrap().contains("--resume"));
         let (rows, recovery) = parse(Path::new("rows"), &appender.file.bytes, "plan").unwrap();
         assert_eq!((rows.len(), recovery), (2, Recovery::Clean));
