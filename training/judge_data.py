@@ -21,12 +21,12 @@ NAMES = {"neg": 0, "neu": 1, "pos": 2, "0": 0, "1": 1}
 
 # How often a row of a source is drawn in relation to the others (1 if not named).
 WEIGHTS = {
-    "sentiment": {"sst": 3.0, "goemotions": 0.6, "vader_nytEditorialSnippets": 0.6},
+    "sentiment": {"sst": 9.0, "goemotions": 0.6, "vader_nytEditorialSnippets": 0.6},
     "toxicity": {"davidson": 0.35, "cat_gc": 0.25, "cat_gn": 0.25, "toxic_spans": 0.6, "paradetox": 1.3, "te_offensive": 1.6},
-    "acceptability": {"cola": 3.0, "blimp": 0.45},
+    "acceptability": {"cola": 6.0, "blimp": 0.4},
 }
 # Share of examples that are not labelled rows: (clean texts, spoilt texts, half-denoised texts).
-EXTRAS = {"sentiment": (0.0, 0.06, 0.02), "toxicity": (0.05, 0.04, 0.02), "acceptability": (0.26, 0.20, 0.06)}
+EXTRAS = {"sentiment": (0.0, 0.06, 0.02), "toxicity": (0.05, 0.04, 0.02), "acceptability": (0.17, 0.14, 0.05)}
 
 
 def digit(text):

@@ -46,6 +46,7 @@ def arguments():
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--checkpoint-minutes", type=float, default=4)
     parser.add_argument("--resume", help="checkpoint to continue from")
+    parser.add_argument("--start", help="exported directory whose weights to start from instead of the story model's")
     return parser.parse_args()
 
 
@@ -67,7 +68,10 @@ class Run:
         torch.manual_seed(args.seed)
         self.tokenizer = Tokenizer.from_file(f"{args.vocab}/tokenizer.json")
         kept_ids = np.load(f"{args.vocab}/kept_ids.npy")
-        self.model = llada.from_story_model(story_model.load(args.story_model), kept_ids)
+        if args.start:
+            self.model = llada.load(args.start).train()
+        else:
+            self.model = llada.from_story_model(story_model.load(args.story_model), kept_ids)
         kept, held = stories.split(stories.read(args.data))
         self.held = held_out_windows(held, self.tokenizer, limit=48)
         self.clock, self.step, self.tokens = 0.0, 0, 0
