@@ -155,6 +155,19 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The command that runs a preset's plan, with everything a user can change spelled out.
+    pub fn command(&self) -> String {
+        format!(
+            "treasure eval run {} --size {} --model {} --prompts {} --continuations {} --seed {}",
+            self.name,
+            self.size.name(),
+            self.model,
+            self.prompts.len(),
+            self.continuations,
+            self.seed
+        )
+    }
+
     /// SHA-256 over the whole plan.
     pub fn hash(&self) -> String {
         let text = serde_json::to_string(self).expect("a plan has only string keys");

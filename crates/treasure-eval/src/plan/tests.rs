@@ -77,6 +77,14 @@ fn the_matched_control_scores_as_many_candidates_as_the_search_makes_reward_call
 }
 
 #[test]
+fn the_command_names_what_a_user_can_change() {
+    assert_eq!(
+        plan("main", Size::Pocket).command(),
+        "treasure eval run main --size pocket --model pocket --prompts 15 --continuations 2 --seed 0"
+    );
+}
+
+#[test]
 fn any_change_changes_the_hash() {
     let a = plan("main", Size::Quick);
     let mut b = a.clone();

@@ -12,6 +12,7 @@ pub use trees::{Tree, trees};
 use crate::{
     Result, metrics,
     plots::{self, Figure},
+    presets,
     store::Finished,
     tables,
 };
@@ -53,6 +54,9 @@ pub fn markdown(run: &Finished) -> String {
         run.manifest.fingerprint(),
         run.manifest.version
     );
+    if presets::text(&plan.name).is_some() {
+        out += &format!("Made by `{}`.\n\n", plan.command());
+    }
     out += &unfinished(run);
     for remark in metrics::remarks(plan, &summaries) {
         out += &format!("- {remark}\n");
