@@ -48,5 +48,5 @@ pub enum Command {
     /// What is shipped and cached, and what a model is
     Models(commands::models::Models),
     /// Measure forward, search step and reward throughput on this machine
-    Bench(commands::bench::Bench),
+    Bench(Box<commands::bench::Bench>),
 }
