@@ -20,10 +20,11 @@ need() {
   exit 0
 }
 
-# Sets TREASURE to the binary of the dev profile, which the tests have built already, unless it is set.
+# Sets TREASURE to the binary that the tests run, unless it is set. After ./check it is already built, while
+# `cargo build` would compile a third of the dependencies again without the tests' features.
 find_treasure() {
   if [ -z "${TREASURE:-}" ]; then
-    cargo build --workspace --locked
+    cargo test --workspace --locked --no-run --quiet
     TREASURE="${CARGO_TARGET_DIR:-$PWD/target}/debug/treasure"
   fi
   TREASURE=$(realpath "$TREASURE")
