@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Source, Tokenizer,
-    arch::{self, Checkpoint, ClassifierNet, LanguageModel, Network},
+    arch::{self, Checkpoint, ClassifierNet, LanguageModel, Outline},
     config::Config,
     describe::{Description, licence},
     gguf::Header,
@@ -96,16 +96,18 @@ impl Opened {
             }
             Kind::Gguf(header) => arch::gguf_model(header, &self.checkpoint(load))?,
         };
-        let mut loaded = self.with_tokenizer(net, parameters, resolver, options, load)?;
-        let specials = loaded.tokenizer.as_ref().map(Tokenizer::specials);
-        loaded.description.bos_id = specials.and_then(|s| s.bos).or(loaded.net.bos_id);
-        loaded.description.eos_id = specials.and_then(|s| s.eos).or(loaded.net.eos_id);
+        let tokenizer = self.tokenizer(resolver, options)?;
+        let mut description =
+            self.describe(&net.outline(), parameters, tokenizer.as_ref(), load)?;
+        let specials = tokenizer.as_ref().map(Tokenizer::specials);
+        description.bos_id = specials.and_then(|s| s.bos).or(net.bos_id);
+        description.eos_id = specials.and_then(|s| s.eos).or(net.eos_id);
         if self.family.role() == Role::Denoiser {
-            let stated = options.mask_id.or(loaded.net.mask_id);
-            loaded.description.mask_id = stated.or_else(|| specials?.mask);
-            loaded.description.time_conditioned = Some(loaded.net.timed);
+            let stated = options.mask_id.or(net.mask_id);
+            description.mask_id = stated.or_else(|| specials?.mask);
+            description.time_conditioned = Some(net.timed);
         }
-        Ok(loaded)
+        Ok(Loaded { net, tokenizer, description })
     }
 
     /// Loads the network with its classifier, or without `load` an outline of it.
@@ -125,38 +127,39 @@ impl Opened {
                 return Err(Error::new(format!("{place}: {why}")));
             }
         };
-        let mut loaded = self.with_tokenizer(net, parameters, resolver, options, load)?;
-        loaded.description.labels.clone_from(&loaded.net.labels);
-        Ok(loaded)
+        let tokenizer = self.tokenizer(resolver, options)?;
+        let mut description =
+            self.describe(&net.outline(), parameters, tokenizer.as_ref(), load)?;
+        description.labels.clone_from(&net.labels);
+        Ok(Loaded { net, tokenizer, description })
     }
 
-    /// What every kind of network shares: its tokenizer, the check that both agree, and its description.
-    fn with_tokenizer<N: Network>(
+    /// What every kind of network shares: its description, and if it was loaded the check that it is whole
+    /// and that its tokenizer belongs to it.
+    fn describe(
         &self,
-        net: N,
+        about: &Outline<'_>,
         parameters: u64,
-        resolver: &Resolver,
-        options: &LoadOptions,
-        load: bool,
-    ) -> Result<Loaded<N>> {
-        let tokenizer = self.tokenizer(resolver, options)?;
+        tokenizer: Option<&Tokenizer>,
+        loaded: bool,
+    ) -> Result<Description> {
         let mut description = self.description()?;
         description.parameters = parameters;
-        description.vocabulary = Some(net.rows());
-        description.tokenizer_entries = tokenizer.as_ref().map(Tokenizer::size);
-        description.max_length = Some(net.max_len());
-        description.layers = Some(net.stack().blocks.len());
+        description.vocabulary = Some(about.rows);
+        description.tokenizer_entries = tokenizer.map(Tokenizer::size);
+        description.max_length = Some(about.max_len);
+        description.layers = Some(about.stack.blocks.len());
         description.memory_bytes = parameters * self.storage.bytes() as u64;
-        if load {
+        if loaded {
             let broken = |source| Error::new(self.source.name()).with_source(source);
-            net.stack().check().map_err(broken)?;
-            if let Some(tokenizer) = &tokenizer {
-                tokenizer.check_against(net.rows())?;
+            about.stack.check().map_err(broken)?;
+            if let Some(tokenizer) = tokenizer {
+                tokenizer.check_against(about.rows)?;
             }
-            description.width = Some(net.stack().width());
-            description.memory_bytes = (net.stack().bytes() + net.head_bytes()) as u64;
+            description.width = Some(about.stack.width());
+            description.memory_bytes = (about.stack.bytes() + about.head_bytes) as u64;
         }
-        Ok(Loaded { net, tokenizer, description })
+        Ok(description)
     }
 
     /// The tokenizer the user names, or the model's own, or none.

@@ -72,50 +72,29 @@ pub(crate) struct ClassifierNet {
 }
 
 /// What every network says about itself.
-pub(crate) trait Network {
-    fn stack(&self) -> &Stack;
+pub(crate) struct Outline<'a> {
+    pub(crate) stack: &'a Stack,
     /// Rows of the embedding.
-    fn rows(&self) -> usize;
+    pub(crate) rows: usize,
     /// The longest sequence.
-    fn max_len(&self) -> usize;
+    pub(crate) max_len: usize,
     /// Bytes of the weights behind the stack.
-    fn head_bytes(&self) -> usize;
+    pub(crate) head_bytes: usize,
 }
 
-impl Network for LanguageModel {
-    fn stack(&self) -> &Stack {
-        &self.stack
-    }
-
-    fn rows(&self) -> usize {
-        self.rows
-    }
-
-    fn max_len(&self) -> usize {
-        self.max_len
-    }
-
-    fn head_bytes(&self) -> usize {
-        self.head.bytes()
+impl LanguageModel {
+    pub(crate) fn outline(&self) -> Outline<'_> {
+        let Self { stack, rows, max_len, .. } = self;
+        Outline { stack, rows: *rows, max_len: *max_len, head_bytes: self.head.bytes() }
     }
 }
 
-impl Network for ClassifierNet {
-    fn stack(&self) -> &Stack {
-        &self.stack
-    }
-
-    fn rows(&self) -> usize {
-        self.rows
-    }
-
-    fn max_len(&self) -> usize {
-        self.max_len
-    }
-
-    fn head_bytes(&self) -> usize {
-        let dense = self.classify.dense.as_ref().map_or(0, |(dense, _)| dense.bytes());
-        dense + self.classify.classifier.bytes()
+impl ClassifierNet {
+    pub(crate) fn outline(&self) -> Outline<'_> {
+        let Self { stack, rows, max_len, classify: Classify { dense, classifier }, .. } = self;
+        let head = [Some(classifier), dense.as_ref().map(|(dense, _)| dense)];
+        let head_bytes = head.into_iter().flatten().map(Linear::bytes).sum();
+        Outline { stack, rows: *rows, max_len: *max_len, head_bytes }
     }
 }
 
