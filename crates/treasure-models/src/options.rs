@@ -11,7 +11,8 @@ use crate::{
 /// How weights are held in memory. Arithmetic is always f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dtype {
-    /// As the file stores them: f16 and bf16 stay, everything else becomes f32.
+    /// As the file stores them: f16 and bf16 stay, everything else becomes f32. Small files (below 64 MB)
+    /// become f32 too, which costs little memory and spares the widening of every product.
     #[default]
     Auto,
     /// 32-bit floats.
@@ -31,12 +32,18 @@ impl Dtype {
             Self::F16 => Storage::F16,
             Self::Bf16 => Storage::Bf16,
             Self::Int8 => Storage::Int8,
-            Self::Auto => match weights.main_type() {
-                Some(Stored::F16) => Storage::F16,
-                Some(Stored::Bf16) => Storage::Bf16,
-                _ => Storage::F32,
-            },
+            Self::Auto => kept_as(weights.main_type(), weights.bytes()),
         }
+    }
+}
+
+/// What `auto` makes of a file of this size that mostly stores this type.
+fn kept_as(stored: Option<Stored>, bytes: u64) -> Storage {
+    const SMALL: u64 = 64_000_000;
+    match stored {
+        Some(Stored::F16) if bytes >= SMALL => Storage::F16,
+        Some(Stored::Bf16) if bytes >= SMALL => Storage::Bf16,
+        _ => Storage::F32,
     }
 }
 
@@ -80,4 +87,18 @@ pub struct LoadOptions {
     pub as_kind: Option<Family>,
     /// Pins a hub revision.
     pub revision: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_keeps_half_precision_unless_the_file_is_small() {
+        assert_eq!(kept_as(Some(Stored::F16), 64_000_000), Storage::F16);
+        assert_eq!(kept_as(Some(Stored::Bf16), 64_000_000), Storage::Bf16);
+        assert_eq!(kept_as(Some(Stored::F16), 63_999_999), Storage::F32);
+        assert_eq!(kept_as(Some(Stored::F32), 64_000_000), Storage::F32);
+        assert_eq!(kept_as(None, 0), Storage::F32);
+    }
 }

@@ -285,6 +285,11 @@ impl Weights {
         Ok(())
     }
 
+    /// Bytes of all tensors in the files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tensors.values().map(|info| info.place.bytes).sum()
+    }
+
     /// The storage most parameters have, which `--dtype auto` keeps.
     pub(crate) fn main_type(&self) -> Option<Stored> {
         let mut counts: Vec<(Stored, u64)> = Vec::new();

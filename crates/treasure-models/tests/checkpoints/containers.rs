@@ -58,18 +58,19 @@ fn stored_as(family: &str, dtype: DType) -> tempfile::TempDir {
 }
 
 #[test]
-fn half_precision_files_stay_half_precision_and_equal_their_widened_values() {
-    for (dtype, name, bytes) in [(DType::F16, "f16", 2), (DType::BF16, "bf16", 2)] {
+fn half_precision_files_kept_or_widened_give_the_same_numbers() {
+    let halves = [(DType::F16, Dtype::F16, "f16", 2), (DType::BF16, Dtype::Bf16, "bf16", 2)];
+    for (dtype, half, name, bytes) in halves {
         let dir = stored_as("llada", dtype);
         let load = |dtype| {
             let options = LoadOptions { dtype, ..LoadOptions::default() };
             MaskedLm::load(&resolver(), &spec(dir.path()), &options).unwrap()
         };
-        let (auto, wide) = (load(Dtype::Auto), load(Dtype::F32));
-        assert_eq!(auto.describe().dtype_name(), name);
-        assert_eq!(wide.describe().dtype_name(), "f32");
+        let (kept, wide) = (load(half), load(Dtype::Auto));
+        assert_eq!(kept.describe().dtype_name(), name);
+        assert_eq!(wide.describe().dtype_name(), "f32", "a small file is widened");
         let held =
-            auto.describe().memory_bytes as f64 / (auto.describe().parameters * bytes) as f64;
+            kept.describe().memory_bytes as f64 / (kept.describe().parameters * bytes) as f64;
         assert!(
             held < 1.5,
             "{name} holds {held} times the stored bytes (padding of tiny matrices)"
@@ -78,7 +79,7 @@ fn half_precision_files_stay_half_precision_and_equal_their_widened_values() {
         let rows: Vec<usize> = (0..ids.len()).collect();
         // The same numbers are held, so the same numbers come out.
         assert_eq!(
-            auto.raw_logits(ids, &rows, 0.0).unwrap(),
+            kept.raw_logits(ids, &rows, 0.0).unwrap(),
             wide.raw_logits(ids, &rows, 0.0).unwrap(),
             "{name}"
         );
