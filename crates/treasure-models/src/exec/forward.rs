@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::ragged::Ragged;
 use crate::{
     kernels::{
-        Aligned, Inputs, Isa, Segment, Shift, attend, normalise, project, project_activated,
+        Aligned, Inputs, Isa, Plain, Segment, Shift, attend, normalise, project, project_activated,
         project_added,
     },
     stack::{Attention, Block, FeedForward, Norm, Stack},
@@ -106,10 +106,7 @@ pub(super) fn forward(
     let modulated = |linear: Option<&crate::stack::Linear>| {
         linear.map(|linear| {
             let mut values = vec![0.0; batch.sigmas.len() * linear.outputs()];
-            let inputs = linear.inputs();
-            let load = |row: usize, to: &mut [f32]| {
-                to.copy_from_slice(&conditions[row * inputs..][..inputs])
-            };
+            let load = Plain { values: &conditions, width: linear.inputs() };
             project(isa, batch.sigmas.len(), load, &mut [(linear, &mut values[..])]);
             Modulated { width, parts: linear.outputs() / width, values }
         })
@@ -247,13 +244,23 @@ impl Layer<'_> {
             );
             if last {
                 project(isa, total, of_any, &mut [(k, ks), (v, vs)]);
-                project(isa, count, |row, to| of_any(rows[row], to), &mut [(q, qs)]);
+                project(
+                    isa,
+                    count,
+                    |row: usize, to: &mut [f32]| of_any(rows[row], to),
+                    &mut [(q, qs)],
+                );
             } else if let Some(kinds) = kinds {
                 let count = kinds.first.len();
                 let [mut few_q, mut few_k, mut few_v] =
                     [q, k, v].map(|linear| vec![0.0; count * linear.outputs()]);
                 let mut jobs = [(q, &mut few_q[..]), (k, &mut few_k[..]), (v, &mut few_v[..])];
-                project(isa, count, |kind, to| of_any(kinds.first[kind], to), &mut jobs);
+                project(
+                    isa,
+                    count,
+                    |kind: usize, to: &mut [f32]| of_any(kinds.first[kind], to),
+                    &mut jobs,
+                );
                 kinds.spread(q.outputs(), &few_q, qs);
                 kinds.spread(k.outputs(), &few_k, ks);
                 kinds.spread(v.outputs(), &few_v, vs);
@@ -288,10 +295,7 @@ impl Layer<'_> {
         } else {
             &mut stream.as_f32_mut()[..count * width]
         };
-        let context = context.as_f32();
-        let from_context = |row: usize, to: &mut [f32]| {
-            to.copy_from_slice(&context[row * q.outputs()..][..q.outputs()])
-        };
+        let from_context = Plain { values: context.as_f32(), width: q.outputs() };
         let gate =
             |part: usize| move |row: usize| modulation.as_ref().map(|m| m.part(owner(row), part));
         project_added(isa, count, from_context, o, gate(2), stream);
@@ -306,9 +310,7 @@ impl Layer<'_> {
             branch(block.ff_norm.as_ref(), shift, &stream[row * width..][..width], to);
         };
         project_activated(isa, count, of_kept, ff_gate.as_ref(), up, *activation, hidden);
-        let from_hidden = |row: usize, to: &mut [f32]| {
-            to.copy_from_slice(&hidden[row * up.outputs()..][..up.outputs()])
-        };
+        let from_hidden = Plain { values: hidden, width: up.outputs() };
         project_added(isa, count, from_hidden, down, gate(5), stream);
         if let (true, Some(norm)) = (*post_norm, &block.ff_norm) {
             normalise_in_place(isa, norm, stream);

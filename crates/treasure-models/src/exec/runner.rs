@@ -1,6 +1,11 @@
 //! The fast executor: hidden states, heads, text scores and classes of ragged batches.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rayon::prelude::*;
 
 use super::{
     Answer, ExecError, Isa, Keep, Question, Sequence,
@@ -8,7 +13,7 @@ use super::{
     ragged::{Ragged, check_sequence, common_prefix},
 };
 use crate::{
-    kernels::{self, normalise, project, project_activated},
+    kernels::{self, Plain, normalise, project, project_activated},
     stack::{Classify, Head, Linear, Stack},
 };
 
@@ -19,6 +24,7 @@ pub struct Runner {
     pool: Option<Arc<rayon::ThreadPool>>,
     arenas: Mutex<Vec<Arena>>,
     every_row: bool,
+    one_by_one: bool,
 }
 
 impl std::fmt::Debug for Runner {
@@ -56,6 +62,12 @@ impl Hidden {
 /// Rows in flight at once: bounds the memory of a forward pass whatever the batch.
 const ROWS_IN_FLIGHT: usize = 1024;
 
+/// The same for each thread, where threads work side by side.
+const ROWS_OF_A_THREAD: usize = 224;
+
+/// Fewer rows than this are better shared by all threads.
+const WORTH_A_THREAD: usize = 56;
+
 impl Runner {
     /// A runner on the machine's best instructions and the current thread pool.
     pub fn new() -> Self {
@@ -77,6 +89,13 @@ impl Runner {
     /// The same without sharing between rows that enter the first layer alike, for tests: no bit may differ.
     pub fn every_row(mut self) -> Self {
         self.every_row = true;
+        self
+    }
+
+    /// The same with one portion of a batch after another whatever the network, for tests: no bit may differ.
+    #[cfg(test)]
+    pub(super) fn one_by_one(mut self) -> Self {
+        self.one_by_one = true;
         self
     }
 
@@ -109,16 +128,47 @@ impl Runner {
         let mut hidden =
             Hidden { width, values: Vec::new(), ends: Vec::with_capacity(batch.len()) };
         let lengths: Vec<usize> = batch.iter().map(|s| s.tokens.len()).collect();
-        let mut start = 0;
-        for size in portions(&lengths) {
-            let part = &batch[start..start + size];
+        let mut rest = batch;
+        let parts: Vec<&[Sequence<'_>]> = portions(&lengths, self.most_rows(stack, &lengths))
+            .into_iter()
+            .map(|size| rest.split_off(..size).unwrap_or_default())
+            .collect();
+        let run = |part: &&[Sequence<'_>]| {
             let ragged = Ragged::of_sequences(&stack.embed, part);
-            hidden.values.extend(self.forward(stack, &ragged));
+            let ends: Vec<usize> = ragged.kept_segments.iter().map(|s| s.queries.end).collect();
+            (self.forward(stack, &ragged), ends)
+        };
+        let done: Vec<(Vec<f32>, Vec<usize>)> = match self.side_by_side(stack) {
+            true => self.inside(|| parts.par_iter().with_max_len(1).map(run).collect()),
+            false => parts.iter().map(run).collect(),
+        };
+        for (values, ends) in done {
             let before = hidden.ends.last().copied().unwrap_or(0);
-            hidden.ends.extend(ragged.kept_segments.iter().map(|s| before + s.queries.end));
-            start += size;
+            hidden.values.extend(values);
+            hidden.ends.extend(ends.iter().map(|end| before + end));
         }
         Ok(hidden)
+    }
+
+    /// Whether threads take a portion each: a layer is small enough for every thread to read it on its own.
+    fn side_by_side(&self, stack: &Stack) -> bool {
+        const SMALL_LAYER: usize = 10 << 20;
+        let small = stack.blocks.first().is_some_and(|block| block.bytes() <= SMALL_LAYER);
+        small && !self.one_by_one
+    }
+
+    /// Rows that go through the network together. A narrow network runs a portion per thread, small enough
+    /// to stay in the caches; a wide one takes all threads to read its weights once for many rows.
+    fn most_rows(&self, stack: &Stack, lengths: &[usize]) -> usize {
+        if !self.side_by_side(stack) {
+            return ROWS_IN_FLIGHT;
+        }
+        let threads =
+            self.pool.as_ref().map_or_else(rayon::current_num_threads, |p| p.current_num_threads());
+        let rows: usize = lengths.iter().sum();
+        let turns = rows.div_ceil(threads * ROWS_OF_A_THREAD).max(1);
+        let portion = rows.div_ceil(threads * turns);
+        if portion < WORTH_A_THREAD { ROWS_OF_A_THREAD } else { portion }
     }
 
     /// Answers questions about hidden rows (`[rows, width]`) through a vocabulary head.
@@ -160,7 +210,7 @@ impl Runner {
         let inputs = linear.inputs();
         let count = rows.len() / inputs.max(1);
         let mut to = vec![0.0; count * linear.outputs()];
-        let load = |row: usize, to: &mut [f32]| to.copy_from_slice(&rows[row * inputs..][..inputs]);
+        let load = Plain { values: rows, width: inputs };
         project(self.isa(), count, load, &mut [(linear, &mut to[..])]);
         to
     }
@@ -170,8 +220,7 @@ impl Runner {
         let transform = head.transform.as_ref()?;
         let (inputs, outputs) = (transform.dense.inputs(), transform.dense.outputs());
         let mut rows = vec![0.0; hidden.len() / inputs * outputs];
-        let load =
-            |row: usize, to: &mut [f32]| to.copy_from_slice(&hidden[row * inputs..][..inputs]);
+        let load = Plain { values: hidden, width: inputs };
         let count = hidden.len() / inputs;
         project_activated(
             self.isa(),
@@ -223,7 +272,7 @@ impl Runner {
             .collect();
         let mut result = vec![Vec::new(); batch.len()];
         let mut start = 0;
-        for size in portions(&new_rows) {
+        for size in portions(&new_rows, ROWS_IN_FLIGHT) {
             self.nll_of_sorted(stack, head, batch, &order[start..start + size], &mut result)?;
             start += size;
         }
@@ -268,7 +317,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Class logits of each sequence; the last layer runs for the first token only.
+    /// Class logits of each sequence; the last layer runs for the first token only, equal sequences (texts that
+    /// differ in what the tokenizer drops) run once.
     pub fn classify(
         &self,
         stack: &Stack,
@@ -278,8 +328,17 @@ impl Runner {
         if let Some(empty) = batch.iter().find(|tokens| tokens.is_empty()) {
             return Err(ExecError::Position { position: 0, len: empty.len() });
         }
-        let sequences: Vec<Sequence<'_>> =
-            batch.iter().map(|tokens| Sequence { tokens, keep: Keep::First, sigma: 0.0 }).collect();
+        let mut known: HashMap<&[u32], usize> = HashMap::with_capacity(batch.len());
+        let mut sequences: Vec<Sequence<'_>> = Vec::with_capacity(batch.len());
+        let places: Vec<usize> = batch
+            .iter()
+            .map(|&tokens| {
+                *known.entry(tokens).or_insert_with(|| {
+                    sequences.push(Sequence { tokens, keep: Keep::First, sigma: 0.0 });
+                    sequences.len() - 1
+                })
+            })
+            .collect();
         let hidden = self.hidden(stack, &sequences)?;
         check_rows(
             classify.dense.as_ref().map_or(&classify.classifier, |(dense, _)| dense),
@@ -292,11 +351,8 @@ impl Runner {
         }
         check_rows(&classify.classifier, &rows)?;
         let labels = classify.classifier.outputs();
-        Ok(self
-            .apply(&classify.classifier, &rows)
-            .chunks_exact(labels.max(1))
-            .map(<[f32]>::to_vec)
-            .collect())
+        let logits = self.apply(&classify.classifier, &rows);
+        Ok(places.iter().map(|place| logits[place * labels..][..labels].to_vec()).collect())
     }
 }
 
@@ -307,13 +363,14 @@ fn check_rows(linear: &Linear, rows: &[f32]) -> Result<(), ExecError> {
     Err(ExecError::HeadWidth { expected: linear.inputs(), got: rows.len() })
 }
 
-/// How many consecutive items go together so that portions stay near equal and within bounds.
-fn portions(rows: &[usize]) -> Vec<usize> {
+/// How many consecutive items go together so that portions stay near equal and within `most` rows, unless
+/// one item is larger.
+fn portions(rows: &[usize], most: usize) -> Vec<usize> {
     let total: usize = rows.iter().sum();
-    let target = total.div_ceil(total.div_ceil(ROWS_IN_FLIGHT).max(1)).max(1);
+    let target = total.div_ceil(total.div_ceil(most).max(1)).max(1);
     let (mut sizes, mut held, mut size) = (Vec::new(), 0, 0);
     for &more in rows {
-        if size > 0 && held + more > ROWS_IN_FLIGHT || held >= target {
+        if size > 0 && held + more > most || held >= target {
             sizes.push(size);
             (held, size) = (0, 0);
         }

@@ -414,6 +414,7 @@ fn large_batches_run_in_portions_with_the_same_numbers() {
     let rows: Vec<Vec<u32>> = (0..60).map(|i| tokens(&mut noise, 20 + i)).collect();
     let batch: Vec<Sequence<'_>> = rows.iter().map(|t| Sequence::all(t)).collect();
     let hidden = Runner::new().hidden(&stack, &batch).unwrap();
+    assert!(hidden == Runner::new().one_by_one().hidden(&stack, &batch).unwrap());
     for i in [0, 23, 59] {
         assert!(hidden.of(i) == Runner::new().hidden(&stack, &batch[i..=i]).unwrap().values());
     }
@@ -460,9 +461,11 @@ fn classes_come_from_the_first_token_of_a_full_run() {
         dense: Some((noise.linear(14, 14, true), Activation::Tanh)),
         classifier: noise.linear(3, 14, true),
     };
-    let rows = [tokens(&mut noise, 9), tokens(&mut noise, 31)];
+    let (short, long) = (tokens(&mut noise, 9), tokens(&mut noise, 31));
+    let rows = [&short, &long, &short];
     let runner = Runner::new();
-    let got = runner.classify(&stack, &classify, &[&rows[0], &rows[1]]).unwrap();
+    let got = runner.classify(&stack, &classify, &[rows[0], rows[1], rows[2]]).unwrap();
+    assert_eq!(got.len(), 3);
     for (row, got) in rows.iter().zip(got) {
         let hidden = runner.hidden(&stack, &[Sequence::all(row)]).unwrap();
         let first: Vec<f64> = hidden.values()[..14].iter().map(|&x| f64::from(x)).collect();

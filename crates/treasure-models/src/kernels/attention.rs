@@ -110,7 +110,7 @@ fn attend_head(
                 let b = &keys.as_f32()[at * head_dim..][..PANEL * head_dim];
                 let c = &mut scores[at / DEPTH * largest * STRIDE + at % DEPTH..];
                 let shape = Tile { rows: size, depth: head_dim, c_stride: STRIDE, add: false };
-                multiply(isa, shape, queries, b, c, b.as_ptr());
+                multiply(isa, shape, queries, b, c, None);
             }
             let mut sums = [0.0f32; 16];
             for (r, sum) in sums[..size].iter_mut().enumerate() {
@@ -126,7 +126,7 @@ fn attend_head(
                         [..depth * PANEL];
                     let shape =
                         Tile { rows: size, depth, c_stride: PANEL, add: block > low / DEPTH };
-                    multiply(isa, shape, a, b, c, b.as_ptr());
+                    multiply(isa, shape, a, b, c, None);
                 }
                 let width = PANEL.min(head_dim - panel * PANEL);
                 for r in 0..size {

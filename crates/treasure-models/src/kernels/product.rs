@@ -76,13 +76,49 @@ impl Plan {
     }
 }
 
-/// Multiplies `rows` rows, each written by `load(row, inputs)`, with every job; `sink(spot, tile, second)`
+/// Rows of activations to multiply.
+pub trait Rows: Sync {
+    /// Writes a row.
+    fn load(&self, row: usize, to: &mut [f32]);
+
+    /// A row where it lies, if it is taken as it is.
+    fn lying(&self, _row: usize) -> Option<&[f32]> {
+        None
+    }
+}
+
+impl<F: Fn(usize, &mut [f32]) + Sync> Rows for F {
+    fn load(&self, row: usize, to: &mut [f32]) {
+        self(row, to);
+    }
+}
+
+/// Rows of a matrix as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain<'a> {
+    /// Row-major.
+    pub values: &'a [f32],
+    /// Numbers per row.
+    pub width: usize,
+}
+
+impl Rows for Plain<'_> {
+    fn load(&self, row: usize, to: &mut [f32]) {
+        to.copy_from_slice(&self.values[row * self.width..][..self.width]);
+    }
+
+    fn lying(&self, row: usize) -> Option<&[f32]> {
+        Some(&self.values[row * self.width..][..self.width])
+    }
+}
+
+/// Multiplies `rows` rows with every job; `sink(spot, tile, second)`
 /// receives finished tiles of raw products (`[rows][32]`), each exactly once.
 pub(crate) fn product(
     isa: Isa,
     rows: usize,
     jobs: &[Job<'_>],
-    load: impl Fn(usize, &mut [f32]) + Sync,
+    load: impl Rows,
     sink: impl Fn(Spot, &mut [f32], &[f32]) + Sync,
 ) {
     let Some(inputs) = jobs.first().map(|job| job.first.inputs()) else { return };
@@ -132,12 +168,7 @@ pub(crate) fn product(
 }
 
 /// Copies rows to `[block of k][row][STRIDE]`.
-fn copy_rows(
-    inputs: usize,
-    rows: std::ops::Range<usize>,
-    scratch: &mut Scratch,
-    load: &(impl Fn(usize, &mut [f32]) + Sync),
-) {
+fn copy_rows(inputs: usize, rows: std::ops::Range<usize>, scratch: &mut Scratch, load: &impl Rows) {
     let count = rows.len();
     scratch.rows.reserve_floats(inputs.div_ceil(DEPTH).max(1) * count * STRIDE);
     scratch.row.reserve_floats(inputs);
@@ -147,10 +178,16 @@ fn copy_rows(
     let (row, to) = (&mut scratch.row.as_f32_mut()[..inputs], scratch.rows.as_f32_mut());
     for (r, index) in rows.enumerate() {
         if inputs <= DEPTH {
-            load(index, &mut to[r * STRIDE..][..inputs]);
+            load.load(index, &mut to[r * STRIDE..][..inputs]);
             continue;
         }
-        load(index, row);
+        let row = match load.lying(index) {
+            Some(row) => row,
+            None => {
+                load.load(index, row);
+                &*row
+            }
+        };
         for (block, part) in row.chunks(DEPTH).enumerate() {
             to[(block * count + r) * STRIDE..][..part.len()].copy_from_slice(part);
         }
@@ -167,7 +204,6 @@ fn panel_product(
     which: usize,
 ) {
     let inputs = linear.inputs();
-    let tiles = rows.div_ceil(isa.tile_rows());
     let Scratch { rows: a, tiles: results, wide, .. } = scratch;
     let (a, c) = (a.as_f32(), results[which].as_f32_mut());
     if inputs == 0 {
@@ -179,19 +215,9 @@ fn panel_product(
         let b = weights(isa, linear, at, depth, panel, wide);
         // The panel that comes next lies right behind this one; only f32 weights are read in place.
         let coming = b.as_ptr().wrapping_add(depth * PANEL);
-        let ahead = depth * PANEL;
-        let per_tile = if isa == Isa::Avx2 { 8 * depth } else { 4 * depth };
-        for tile in 0..tiles {
-            let (first, last) = (tile * rows / tiles, (tile + 1) * rows / tiles);
-            let shape = Tile { rows: last - first, depth, c_stride: PANEL, add: block > 0 };
-            let next = if linear.storage() == Storage::F32 && tile * per_tile < ahead {
-                coming.wrapping_add(tile * per_tile)
-            } else {
-                b.as_ptr()
-            };
-            let rows_of_tile = &a[(block * rows + first) * STRIDE..];
-            multiply(isa, shape, rows_of_tile, b, &mut c[first * PANEL..], next);
-        }
+        let next = (linear.storage() == Storage::F32).then_some(coming);
+        let shape = Tile { rows, depth, c_stride: PANEL, add: block > 0 };
+        multiply(isa, shape, &a[block * rows * STRIDE..], b, c, next);
     }
 }
 
@@ -292,12 +318,7 @@ fn add_bias(linear: &Linear, column: usize, width: usize, values: &mut [f32]) {
 }
 
 /// `to = W x + b` for several matrices on the same rows; `to[j]` is row-major with `W[j].outputs()` columns.
-pub fn project(
-    isa: Isa,
-    rows: usize,
-    load: impl Fn(usize, &mut [f32]) + Sync,
-    jobs: &mut [(&Linear, &mut [f32])],
-) {
+pub fn project(isa: Isa, rows: usize, load: impl Rows, jobs: &mut [(&Linear, &mut [f32])]) {
     let list: Vec<Job<'_>> =
         jobs.iter().map(|(linear, _)| Job { first: linear, second: None }).collect();
     let outputs: Vec<Shared<'_>> =
@@ -318,7 +339,7 @@ pub fn project(
 pub fn project_activated(
     isa: Isa,
     rows: usize,
-    load: impl Fn(usize, &mut [f32]) + Sync,
+    load: impl Rows,
     gate: Option<&Linear>,
     up: &Linear,
     activation: Activation,
@@ -355,7 +376,7 @@ pub fn project_activated(
 pub fn project_added<'g>(
     isa: Isa,
     rows: usize,
-    load: impl Fn(usize, &mut [f32]) + Sync,
+    load: impl Rows,
     linear: &Linear,
     gate: impl Fn(usize) -> Option<&'g [f32]> + Sync,
     to: &mut [f32],

@@ -3,6 +3,8 @@
 //! Every element is one chain of multiply-adds over increasing k, then one addition to what earlier blocks
 //! left: the number of rows in a tile never changes a bit of any of them.
 
+use std::ops::Range;
+
 use super::Isa;
 use crate::stack::PANEL;
 
@@ -15,7 +17,7 @@ pub(crate) const STRIDE: usize = DEPTH + 16;
 /// Rows of activations, copied to a fixed stride, against a panel of weights.
 #[derive(Clone, Copy)]
 pub(crate) struct Tile {
-    /// Rows in `a`, at most `isa.tile_rows()`.
+    /// Rows in `a`, any number.
     pub rows: usize,
     /// Inputs, at most [`DEPTH`].
     pub depth: usize,
@@ -25,18 +27,26 @@ pub(crate) struct Tile {
     pub add: bool,
 }
 
-/// `c[r][j] (+)= Σₖ a[r][k] · b[k][j]` for `j` in `0..32`. `next` is where the coming panel lies: it is
-/// only prefetched.
+impl Tile {
+    /// Rows in near-equal tiles of at most `most`.
+    fn split(self, most: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let tiles = self.rows.div_ceil(most);
+        (0..tiles).map(move |i| (i, i * self.rows / tiles..(i + 1) * self.rows / tiles))
+    }
+}
+
+/// `c[r][j] (+)= Σₖ a[r][k] · b[k][j]` for `j` in `0..32`. `next` is where the coming panel lies, if it is
+/// known: it is only prefetched.
 pub(crate) fn multiply(
     isa: Isa,
     tile: Tile,
     a: &[f32],
     b: &[f32],
     c: &mut [f32],
-    next: *const f32,
+    next: Option<*const f32>,
 ) {
     let Tile { rows, depth, c_stride, .. } = tile;
-    assert!(rows > 0 && rows <= isa.tile_rows() && depth <= DEPTH);
+    assert!(rows > 0 && depth <= DEPTH);
     assert!(a.len() >= (rows - 1) * STRIDE + depth && b.len() >= depth * PANEL);
     assert!(c.len() >= (rows - 1) * c_stride + PANEL);
     let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
@@ -80,151 +90,106 @@ mod x86 {
 
     use super::{PANEL, STRIDE, Tile};
 
-    macro_rules! by_rows {
-        ($kernel:ident, $tile:ident, ($a:expr, $b:expr, $c:expr, $next:expr), $($rows:literal)*) => {
-            match $tile.rows {
-                // SAFETY: passed on from the caller.
-                $($rows => unsafe { $kernel::<$rows>($tile, $a, $b, $c, $next) },)*
-                _ => unreachable!("the caller checked the number of rows"),
+    /// Kernels of one instruction set: `$rows` for a fixed number of rows and two vectors of columns,
+    /// `$all` for any number of rows and the whole panel. Columns are the outer loop: their weights stay in
+    /// the nearest cache while rows pass by.
+    macro_rules! kernels {
+        ($all:ident, $rows:ident, $feature:literal, $vector:ty, $lanes:literal, $zero:ident, $load:ident,
+         $spread:ident, $fma:ident, $add:ident, $store:ident, $($count:literal)*) => {
+            /// # Safety
+            /// As checked by `multiply`; the machine must have the instructions.
+            pub(super) unsafe fn $all(
+                tile: Tile,
+                a: *const f32,
+                b: *const f32,
+                c: *mut f32,
+                next: Option<*const f32>,
+            ) {
+                const MOST: usize = [$($count),*].len();
+                // Floats of the coming panel that one call fetches: a cache line for four inputs.
+                let fetched = PANEL / (2 * $lanes) * tile.depth * 4;
+                for column in (0..PANEL).step_by(2 * $lanes) {
+                    for (i, rows) in tile.split(MOST) {
+                        let part = Tile { rows: rows.len(), ..tile };
+                        let ahead = next.filter(|_| i * fetched < tile.depth * PANEL);
+                        // SAFETY: within the bounds that the caller checked; `next` is not read.
+                        unsafe {
+                            let (b, a) = (b.add(column), a.add(rows.start * STRIDE));
+                            let c = c.add(rows.start * tile.c_stride + column);
+                            let next = ahead.map_or(b, |next| next.wrapping_add(i * fetched + column));
+                            match rows.len() {
+                                $($count => $rows::<$count>(part, a, b, c, next),)*
+                                _ => unreachable!("tiles have at most MOST rows"),
+                            }
+                        }
+                    }
+                }
             }
-        };
-    }
 
-    /// # Safety
-    /// As checked by `multiply`; needs AVX-512F.
-    pub(super) unsafe fn avx512(
-        tile: Tile,
-        a: *const f32,
-        b: *const f32,
-        c: *mut f32,
-        next: *const f32,
-    ) {
-        by_rows!(rows512, tile, (a, b, c, next), 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
-    }
-
-    /// # Safety
-    /// As checked by `multiply`; needs AVX2 and FMA.
-    pub(super) unsafe fn avx2(
-        tile: Tile,
-        a: *const f32,
-        b: *const f32,
-        c: *mut f32,
-        next: *const f32,
-    ) {
-        by_rows!(rows256, tile, (a, b, c, next), 1 2 3 4 5 6);
-        // The second half of the panel starts 16 columns later.
-        by_rows!(rows256, tile, (a, b.add(16), c.add(16), next.wrapping_add(16)), 1 2 3 4 5 6);
-    }
-
-    #[target_feature(enable = "avx512f")]
-    unsafe fn rows512<const ROWS: usize>(
-        tile: Tile,
-        a: *const f32,
-        b: *const f32,
-        c: *mut f32,
-        next: *const f32,
-    ) {
-        let mut sums = [[_mm512_setzero_ps(); 2]; ROWS];
-        let (mut a, mut b, mut next) = (a, b, next);
-        let step = |a: *const f32, b: *const f32, sums: &mut [[__m512; 2]; ROWS]| {
-            // SAFETY: within the bounds the caller checked.
-            unsafe {
-                let (low, high) = (_mm512_loadu_ps(b), _mm512_loadu_ps(b.add(16)));
-                for (row, sum) in sums.iter_mut().enumerate() {
-                    let x = _mm512_set1_ps(*a.add(row * STRIDE));
-                    sum[0] = _mm512_fmadd_ps(x, low, sum[0]);
-                    sum[1] = _mm512_fmadd_ps(x, high, sum[1]);
+            #[target_feature(enable = $feature)]
+            unsafe fn $rows<const ROWS: usize>(
+                tile: Tile,
+                a: *const f32,
+                b: *const f32,
+                c: *mut f32,
+                next: *const f32,
+            ) {
+                let mut sums = [[$zero(); 2]; ROWS];
+                let (mut a, mut b, mut next) = (a, b, next);
+                let step = |a: *const f32, b: *const f32, sums: &mut [[$vector; 2]; ROWS]| {
+                    // SAFETY: within the bounds the caller checked.
+                    unsafe {
+                        let (low, high) = ($load(b), $load(b.add($lanes)));
+                        for (row, sum) in sums.iter_mut().enumerate() {
+                            let x = $spread(*a.add(row * STRIDE));
+                            sum[0] = $fma(x, low, sum[0]);
+                            sum[1] = $fma(x, high, sum[1]);
+                        }
+                    }
+                };
+                for _ in 0..tile.depth / 4 {
+                    _mm_prefetch::<_MM_HINT_T1>(next.cast());
+                    next = next.wrapping_add(PANEL / (2 * $lanes) * 16);
+                    // SAFETY: four more inputs exist.
+                    unsafe {
+                        step(a, b, &mut sums);
+                        step(a.add(1), b.add(PANEL), &mut sums);
+                        step(a.add(2), b.add(2 * PANEL), &mut sums);
+                        step(a.add(3), b.add(3 * PANEL), &mut sums);
+                        a = a.add(4);
+                        b = b.add(4 * PANEL);
+                    }
+                }
+                for _ in 0..tile.depth % 4 {
+                    step(a, b, &mut sums);
+                    // SAFETY: at most one past the last input.
+                    unsafe {
+                        a = a.add(1);
+                        b = b.add(PANEL);
+                    }
+                }
+                for (row, [mut low, mut high]) in sums.into_iter().enumerate() {
+                    // SAFETY: `c` holds two vectors of these columns from each row on.
+                    unsafe {
+                        let to = c.add(row * tile.c_stride);
+                        if tile.add {
+                            low = $add($load(to), low);
+                            high = $add($load(to.add($lanes)), high);
+                        }
+                        $store(to, low);
+                        $store(to.add($lanes), high);
+                    }
                 }
             }
         };
-        for _ in 0..tile.depth / 4 {
-            _mm_prefetch::<_MM_HINT_T1>(next.cast());
-            next = next.wrapping_add(16);
-            // SAFETY: four more inputs exist.
-            unsafe {
-                step(a, b, &mut sums);
-                step(a.add(1), b.add(PANEL), &mut sums);
-                step(a.add(2), b.add(2 * PANEL), &mut sums);
-                step(a.add(3), b.add(3 * PANEL), &mut sums);
-                a = a.add(4);
-                b = b.add(4 * PANEL);
-            }
-        }
-        for _ in 0..tile.depth % 4 {
-            step(a, b, &mut sums);
-            // SAFETY: at most one past the last input.
-            unsafe {
-                a = a.add(1);
-                b = b.add(PANEL);
-            }
-        }
-        for (row, [mut low, mut high]) in sums.into_iter().enumerate() {
-            // SAFETY: `c` holds 32 floats from each row on.
-            unsafe {
-                let to = c.add(row * tile.c_stride);
-                if tile.add {
-                    low = _mm512_add_ps(_mm512_loadu_ps(to), low);
-                    high = _mm512_add_ps(_mm512_loadu_ps(to.add(16)), high);
-                }
-                _mm512_storeu_ps(to, low);
-                _mm512_storeu_ps(to.add(16), high);
-            }
-        }
     }
 
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn rows256<const ROWS: usize>(
-        tile: Tile,
-        a: *const f32,
-        b: *const f32,
-        c: *mut f32,
-        next: *const f32,
-    ) {
-        let mut sums = [[_mm256_setzero_ps(); 2]; ROWS];
-        let (mut a, mut b, mut next) = (a, b, next);
-        let step = |a: *const f32, b: *const f32, sums: &mut [[__m256; 2]; ROWS]| {
-            // SAFETY: within the bounds the caller checked.
-            unsafe {
-                let (low, high) = (_mm256_loadu_ps(b), _mm256_loadu_ps(b.add(8)));
-                for (row, sum) in sums.iter_mut().enumerate() {
-                    let x = _mm256_broadcast_ss(&*a.add(row * STRIDE));
-                    sum[0] = _mm256_fmadd_ps(x, low, sum[0]);
-                    sum[1] = _mm256_fmadd_ps(x, high, sum[1]);
-                }
-            }
-        };
-        for _ in 0..tile.depth / 4 {
-            _mm_prefetch::<_MM_HINT_T1>(next.cast());
-            next = next.wrapping_add(PANEL);
-            // SAFETY: four more inputs exist.
-            unsafe {
-                step(a, b, &mut sums);
-                step(a.add(1), b.add(PANEL), &mut sums);
-                step(a.add(2), b.add(2 * PANEL), &mut sums);
-                step(a.add(3), b.add(3 * PANEL), &mut sums);
-                a = a.add(4);
-                b = b.add(4 * PANEL);
-            }
-        }
-        for _ in 0..tile.depth % 4 {
-            step(a, b, &mut sums);
-            // SAFETY: at most one past the last input.
-            unsafe {
-                a = a.add(1);
-                b = b.add(PANEL);
-            }
-        }
-        for (row, [mut low, mut high]) in sums.into_iter().enumerate() {
-            // SAFETY: `c` holds 16 floats of this half from each row on.
-            unsafe {
-                let to = c.add(row * tile.c_stride);
-                if tile.add {
-                    low = _mm256_add_ps(_mm256_loadu_ps(to), low);
-                    high = _mm256_add_ps(_mm256_loadu_ps(to.add(8)), high);
-                }
-                _mm256_storeu_ps(to, low);
-                _mm256_storeu_ps(to.add(8), high);
-            }
-        }
+    kernels! {
+        avx512, rows512, "avx512f", __m512, 16, _mm512_setzero_ps, _mm512_loadu_ps, _mm512_set1_ps,
+        _mm512_fmadd_ps, _mm512_add_ps, _mm512_storeu_ps, 1 2 3 4 5 6 7 8 9 10 11 12 13 14
+    }
+    kernels! {
+        avx2, rows256, "avx2,fma", __m256, 8, _mm256_setzero_ps, _mm256_loadu_ps, _mm256_set1_ps,
+        _mm256_fmadd_ps, _mm256_add_ps, _mm256_storeu_ps, 1 2 3 4 5 6
     }
 }
