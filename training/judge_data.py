@@ -44,9 +44,9 @@ def rows(data_dir, task):
             yield source, split, NAMES[label], text
 
 
-def training_rows(data_dir, task, heldout):
+def training_rows(data_dir, task, heldout, sources=None):
     for source, split, label, text in rows(data_dir, task):
-        if split != "train" or digit(text) == "0":
+        if split != "train" or digit(text) == "0" or (sources and source not in sources):
             continue
         if source in ("sst", "cola"):
             mine = not heldout
@@ -81,6 +81,19 @@ def plain_texts(data_dir, names, limit, rng, heldout_digits):
     return out
 
 
+def review_sentences(data_dir, count, rng):
+    """Sentences of film reviews, of the length of an SST row, for a teacher to label."""
+    with lzma.open(Path(data_dir) / "text" / "reviews.txt.xz", "rt", encoding="utf-8") as lines:
+        reviews = [line.strip() for line in lines]
+    out = []
+    while len(out) < count:
+        sentences = re.split(r"(?<=[.!?])\s+", rng.choice(reviews))
+        sentence = rng.choice(sentences)
+        if 5 <= len(sentence.split()) <= 45 and digit(sentence) in "123456789ab":
+            out.append(sentence)
+    return out
+
+
 def crop(text, rng, words=(6, 110)):
     """A stretch from a sentence start to anywhere: generated text ends where its budget ends."""
     starts = [0] + [match.end() for match in stories.SENTENCE_START.finditer(text)]
@@ -95,15 +108,16 @@ def crop(text, rng, words=(6, 110)):
 
 
 class Stream:
-    """Draws (text, label) for ever."""
+    """Draws (text, label) for ever. A label is a class, or the probabilities a teacher gave (`taught`)."""
 
-    def __init__(self, data_dir, task, heldout, seed, half_denoised=None):
+    def __init__(self, data_dir, task, heldout, seed, half_denoised=None, sources=None):
         self.task, self.rng = task, random.Random(seed)
         self.extras = EXTRAS[task]
+        self.taught, self.taught_share = [], 0.0
         weights = WEIGHTS[task]
         self.by_label, self.pool, cumulative = {}, [], 0.0
         self.cumulative = []
-        for source, label, text in training_rows(data_dir, task, heldout):
+        for source, label, text in training_rows(data_dir, task, heldout, sources):
             cumulative += weights.get(source, 1.0)
             self.pool.append((text, label))
             self.cumulative.append(cumulative)
@@ -138,6 +152,8 @@ class Stream:
 
     def draw(self):
         clean_share, spoilt, half = self.extras
+        if self.rng.random() < self.taught_share:
+            return self.rng.choice(self.taught)
         dice = self.rng.random()
         good = 1 if self.task == "acceptability" else 0
         bad = {"acceptability": 0, "toxicity": 0, "sentiment": 1}[self.task]

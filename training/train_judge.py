@@ -4,6 +4,8 @@
     OMP_NUM_THREADS=1 python train_judge.py sentiment --heldout --layers 2 --vocab-size 8000 --minutes 6
 
 The learning rate falls linearly over `--minutes` of processor time. `--resume` continues an interrupted run.
+`--start` begins with the weights of a finished judge of the same shape, `--teacher` adds sentences of film reviews with
+the class probabilities that a larger finished judge gives them.
 """
 
 import argparse
@@ -42,6 +44,12 @@ def arguments():
     parser.add_argument("--vocab-size", type=int, default=10000)
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--wall-minutes", type=float, default=1e9, help="finish by then even if the processor was busy")
+    parser.add_argument("--sources", nargs="+", help="train on the rows of these sources only")
+    parser.add_argument("--start", help="directory of a finished judge to go on from")
+    parser.add_argument("--teacher", help="directory of a finished judge that labels sentences of film reviews")
+    parser.add_argument("--teacher-temperature", type=float, default=1.0, help="its logits are divided by this")
+    parser.add_argument("--taught", type=int, default=40000, help="sentences the teacher labels")
+    parser.add_argument("--taught-share", type=float, default=0.45, help="of the examples")
     parser.add_argument("--lr", type=float)
     parser.add_argument("--batch-tokens", type=int, default=1536)
     parser.add_argument("--limit", type=int, default=160, help="tokens a text is cut to")
@@ -91,16 +99,11 @@ class Run:
         self.out.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(args.seed)
         self.labels = judge_data.LABELS[args.task]
-        self.stream = judge_data.Stream(args.data, args.task, args.heldout, args.seed, args.half_denoised)
-        source = json.loads(Path(args.minilm, "tokenizer.json").read_text())
-        counted = [text for text, _ in self.stream.pool] + self.stream.texts[::4] + self.stream.stories[::8]
-        kept = judge_tokenizer.cut_vocabulary(source, counted, args.vocab_size)
-        self.tokenizer_json = judge_tokenizer.cut_tokenizer(source, kept)
+        self.stream = judge_data.Stream(args.data, args.task, args.heldout, args.seed, args.half_denoised, args.sources)
+        self.model, self.tokenizer_json = self.first_weights()
         self.tokenizer = Tokenizer.from_str(json.dumps(self.tokenizer_json))
-        if args.heldout:
-            self.model = judge_model.small_distilbert(args.minilm, kept, args.layers, args.width, self.labels)
-        else:
-            self.model = judge_model.from_minilm(args.minilm, kept, args.layers, self.labels)
+        if args.teacher:
+            self.stream.taught, self.stream.taught_share = self.taught_sentences(), args.taught_share
         decayed = [p for p in self.model.parameters() if p.ndim > 1]
         rest = [p for p in self.model.parameters() if p.ndim <= 1]
         groups = [dict(params=decayed, weight_decay=0.01), dict(params=rest, weight_decay=0.0)]
@@ -120,6 +123,38 @@ class Run:
         rng = np.random.default_rng(3)
         self.watched = [self.dev[i] for i in rng.permutation(len(self.dev))[:600]]
 
+    def first_weights(self):
+        """A network and its tokenizer: those of a finished judge, or MiniLM cut to size."""
+        args = self.args
+        if args.start:
+            model, _ = judge_model.load(args.start)
+            return model, json.loads(Path(args.start, "tokenizer.json").read_text())
+        source = json.loads(Path(args.minilm, "tokenizer.json").read_text())
+        counted = [text for text, _ in self.stream.pool] + self.stream.texts[::4] + self.stream.stories[::8]
+        kept = judge_tokenizer.cut_vocabulary(source, counted, args.vocab_size)
+        if args.heldout:
+            model = judge_model.small_distilbert(args.minilm, kept, args.layers, args.width, self.labels)
+        else:
+            model = judge_model.from_minilm(args.minilm, kept, args.layers, self.labels)
+        return model, judge_tokenizer.cut_tokenizer(source, kept)
+
+    def taught_sentences(self):
+        """Sentences of film reviews with the teacher's probabilities; kept in a file, since they take minutes."""
+        path = self.out / "taught.pt"
+        if path.exists():
+            return torch.load(path)
+        texts = judge_data.review_sentences(self.args.data, self.args.taught, random.Random(self.args.seed))
+        output = judge_model.logits(*judge_model.load(self.args.teacher), texts, 128)
+        taught = list(zip(texts, (output / self.args.teacher_temperature).softmax(-1)))
+        torch.save(taught, path)
+        return taught
+
+    def targets(self, labels):
+        """Class probabilities: a class is softened a little, a teacher's answer is taken as it is."""
+        smooth, count = 0.02, len(self.labels)
+        hard = torch.eye(count) * (1 - smooth) + smooth / count
+        return torch.stack([hard[label] if isinstance(label, int) else label for label in labels])
+
     def log(self, **row):
         row = dict(minutes=round(self.clock / 60, 2), step=self.step, examples=self.seen, **row)
         with open(self.out / "log.jsonl", "a") as log:
@@ -133,7 +168,7 @@ class Run:
             encoded = judge_model.encode(self.tokenizer, [text for text, _ in drawn], self.args.limit)
             groups = list(judge_model.batches(encoded, self.args.batch_tokens))
             self.stream.rng.shuffle(groups)
-            self.queue = [(*judge_model.pad([encoded[i] for i in g]), torch.tensor([drawn[i][1] for i in g])) for g in groups]
+            self.queue = [(*judge_model.pad([encoded[i] for i in g]), self.targets([drawn[i][1] for i in g])) for g in groups]
         return self.queue.pop()
 
     def progress(self):
@@ -149,7 +184,8 @@ class Run:
         ids, mask, label = self.next_batch()
         self.model.train()
         output = self.model(input_ids=ids, attention_mask=mask).logits
-        loss = F.cross_entropy(output, label, weight=self.weights, label_smoothing=0.02)
+        weight = label @ self.weights
+        loss = (F.cross_entropy(output, label, reduction="none") * weight).sum() / weight.sum()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for group in self.optimizer.param_groups:
