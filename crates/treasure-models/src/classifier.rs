@@ -3,6 +3,8 @@
 //! Labels exclude each other (softmax), unless the config says `multi_label_classification` or there is
 //! one label only: then each has a probability of its own (sigmoid), as in transformers' pipelines.
 
+use rayon::prelude::*;
+
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Tokenizer,
     describe::Description,
@@ -146,7 +148,7 @@ impl Classifier {
 
     /// One log-probability per label and text.
     pub fn log_probs(&self, texts: &[&str]) -> Result<Vec<Vec<f64>>> {
-        let ids = texts.iter().map(|text| self.ids(text)).collect::<Result<Vec<_>>>()?;
+        let ids = texts.par_iter().map(|text| self.ids(text)).collect::<Result<Vec<_>>>()?;
         let views: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
         self.log_probs_ids(&views)
     }

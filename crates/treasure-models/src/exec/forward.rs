@@ -9,8 +9,8 @@ use rayon::prelude::*;
 use super::ragged::Ragged;
 use crate::{
     kernels::{
-        Aligned, Inputs, Isa, Plain, Segment, Shift, attend, normalise, project, project_activated,
-        project_added,
+        Aligned, Inputs, Isa, Lie, Packed, Plain, Segment, Shift, attend, normalise, project,
+        project_activated, project_added,
     },
     stack::{Attention, Block, FeedForward, Norm, Stack},
 };
@@ -219,7 +219,7 @@ impl Layer<'_> {
         ks.reserve_floats(total * k.outputs());
         vs.reserve_floats(total * v.outputs());
         context.reserve_floats(count * q.outputs());
-        hidden.reserve_floats(count * feed_forward.up.outputs());
+        hidden.reserve_floats(Packed::floats(count, feed_forward.up.outputs()));
         let owner = |row: usize| batch.owners[rows[row]];
 
         // The norm of a branch is applied while its rows are copied for the product.
@@ -304,13 +304,14 @@ impl Layer<'_> {
         }
 
         let FeedForward { gate: ff_gate, up, activation, down } = feed_forward;
-        let hidden = &mut hidden.as_f32_mut()[..count * up.outputs()];
+        let hidden = &mut hidden.as_f32_mut()[..Packed::floats(count, up.outputs())];
         let of_kept = |row: usize, to: &mut [f32]| {
             let shift = modulation.as_ref().map(|m| m.shift(owner(row), 3));
             branch(block.ff_norm.as_ref(), shift, &stream[row * width..][..width], to);
         };
-        project_activated(isa, count, of_kept, ff_gate.as_ref(), up, *activation, hidden);
-        let from_hidden = Plain { values: hidden, width: up.outputs() };
+        let gate_of = ff_gate.as_ref();
+        project_activated(isa, count, of_kept, gate_of, up, *activation, Lie::Packed, hidden);
+        let from_hidden = Packed::new(hidden, count);
         project_added(isa, count, from_hidden, down, gate(5), stream);
         if let (true, Some(norm)) = (*post_norm, &block.ff_norm) {
             normalise_in_place(isa, norm, stream);

@@ -13,7 +13,7 @@ use super::{
     ragged::{Ragged, check_sequence, common_prefix},
 };
 use crate::{
-    kernels::{self, Plain, normalise, project, project_activated},
+    kernels::{self, Lie, Plain, normalise, project, project_activated},
     stack::{Classify, Head, Linear, Stack},
 };
 
@@ -229,6 +229,7 @@ impl Runner {
             None,
             &transform.dense,
             transform.activation,
+            Lie::Rows,
             &mut rows,
         );
         if let Some(norm) = &transform.norm {

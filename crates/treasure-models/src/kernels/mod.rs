@@ -25,5 +25,5 @@ pub use isa::Isa;
 pub use math::{activate, exponentials};
 pub use norm::{Shift, normalise};
 pub use peak::register_flops;
-pub use product::{Plain, Rows, project, project_activated, project_added};
+pub use product::{Lie, Packed, Plain, Rows, project, project_activated, project_added};
 pub use vocabulary::{Answer, Question, answer};

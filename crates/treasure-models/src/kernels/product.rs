@@ -85,6 +85,11 @@ pub trait Rows: Sync {
     fn lying(&self, _row: usize) -> Option<&[f32]> {
         None
     }
+
+    /// All rows, if they lie as the kernel reads them.
+    fn packed(&self) -> Option<&Packed<'_>> {
+        None
+    }
 }
 
 impl<F: Fn(usize, &mut [f32]) + Sync> Rows for F {
@@ -112,6 +117,51 @@ impl Rows for Plain<'_> {
     }
 }
 
+/// Rows as the kernel reads them, `[block of k][row][STRIDE]`: what one product wrote for the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Packed<'a> {
+    values: &'a [f32],
+    rows: usize,
+}
+
+impl<'a> Packed<'a> {
+    /// Floats that so many rows take.
+    pub fn floats(rows: usize, width: usize) -> usize {
+        width.div_ceil(DEPTH).max(1) * rows * STRIDE
+    }
+
+    /// What [`project_activated`] packed.
+    pub fn new(values: &'a [f32], rows: usize) -> Self {
+        Self { values, rows }
+    }
+
+    /// Where the part of a row from `column` on lies, as row and column of a matrix with rows of `STRIDE`.
+    fn spot(rows: usize, row: usize, column: usize) -> (usize, usize) {
+        (column / DEPTH * rows + row, column % DEPTH)
+    }
+}
+
+impl Rows for Packed<'_> {
+    fn load(&self, row: usize, to: &mut [f32]) {
+        for (block, part) in to.chunks_mut(DEPTH).enumerate() {
+            part.copy_from_slice(&self.values[(block * self.rows + row) * STRIDE..][..part.len()]);
+        }
+    }
+
+    fn packed(&self) -> Option<&Packed<'_>> {
+        Some(self)
+    }
+}
+
+/// Where [`project_activated`] puts its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// One after another.
+    Rows,
+    /// As [`Packed`].
+    Packed,
+}
+
 /// Multiplies `rows` rows with every job; `sink(spot, tile, second)`
 /// receives finished tiles of raw products (`[rows][32]`), each exactly once.
 pub(crate) fn product(
@@ -135,8 +185,14 @@ pub(crate) fn product(
         rows * units * PANEL * inputs,
         |task, scratch, held: &mut Option<usize>| {
             let (block, rows, units) = plan.task(task);
+            let packed = load.packed().map(|packed| (packed, rows.start));
             if *held != Some(block) {
-                copy_rows(inputs, rows.clone(), scratch, &load);
+                if packed.is_none() {
+                    copy_rows(inputs, rows.clone(), scratch, &load);
+                }
+                for tile in &mut scratch.tiles {
+                    tile.reserve_floats(rows.len() * PANEL);
+                }
                 *held = Some(block);
             }
             let mut ends = jobs.iter().scan(0, |end, job| {
@@ -151,9 +207,9 @@ pub(crate) fn product(
                 }
                 let Job { first, second } = jobs[job];
                 let panel = unit - (end - panels(&jobs[job]));
-                panel_product(isa, first, panel, rows.len(), scratch, 0);
+                panel_product(isa, first, panel, rows.len(), packed, scratch, 0);
                 if let Some(second) = second {
-                    panel_product(isa, second, panel, rows.len(), scratch, 1);
+                    panel_product(isa, second, panel, rows.len(), packed, scratch, 1);
                 }
                 let column = panel * PANEL;
                 let width = PANEL.min(first.outputs() - column);
@@ -172,9 +228,6 @@ fn copy_rows(inputs: usize, rows: std::ops::Range<usize>, scratch: &mut Scratch,
     let count = rows.len();
     scratch.rows.reserve_floats(inputs.div_ceil(DEPTH).max(1) * count * STRIDE);
     scratch.row.reserve_floats(inputs);
-    for tile in &mut scratch.tiles {
-        tile.reserve_floats(count * PANEL);
-    }
     let (row, to) = (&mut scratch.row.as_f32_mut()[..inputs], scratch.rows.as_f32_mut());
     for (r, index) in rows.enumerate() {
         if inputs <= DEPTH {
@@ -194,18 +247,24 @@ fn copy_rows(inputs: usize, rows: std::ops::Range<usize>, scratch: &mut Scratch,
     }
 }
 
-/// One panel of a matrix times the copied rows, into `scratch.tiles[which]`.
+/// One panel of a matrix times the rows that were copied, or packed rows from one on, into
+/// `scratch.tiles[which]`.
 fn panel_product(
     isa: Isa,
     linear: &Linear,
     panel: usize,
     rows: usize,
+    packed: Option<(&Packed<'_>, usize)>,
     scratch: &mut Scratch,
     which: usize,
 ) {
     let inputs = linear.inputs();
     let Scratch { rows: a, tiles: results, wide, .. } = scratch;
-    let (a, c) = (a.as_f32(), results[which].as_f32_mut());
+    let c = results[which].as_f32_mut();
+    let (a, first, all) = match packed {
+        Some((packed, first)) => (packed.values, first, packed.rows),
+        None => (a.as_f32(), 0, rows),
+    };
     if inputs == 0 {
         c[..rows * PANEL].fill(0.0);
     }
@@ -217,7 +276,7 @@ fn panel_product(
         let coming = b.as_ptr().wrapping_add(depth * PANEL);
         let next = (linear.storage() == Storage::F32).then_some(coming);
         let shape = Tile { rows, depth, c_stride: PANEL, add: block > 0 };
-        multiply(isa, shape, &a[block * rows * STRIDE..], b, c, next);
+        multiply(isa, shape, &a[(block * all + first) * STRIDE..], b, c, next);
     }
 }
 
@@ -336,6 +395,7 @@ pub fn project(isa: Isa, rows: usize, load: impl Rows, jobs: &mut [(&Linear, &mu
 }
 
 /// `to = activation(W x + b)`, or with a gate `activation(G x + g) · (W x + b)`.
+#[expect(clippy::too_many_arguments, reason = "a product with everything fused in")]
 pub fn project_activated(
     isa: Isa,
     rows: usize,
@@ -343,21 +403,27 @@ pub fn project_activated(
     gate: Option<&Linear>,
     up: &Linear,
     activation: Activation,
+    lie: Lie,
     to: &mut [f32],
 ) {
     let job = match gate {
         Some(gate) => Job { first: gate, second: Some(up) },
         None => Job { first: up, second: None },
     };
-    let output = Shared::new(to, up.outputs());
+    let stride = if lie == Lie::Packed { STRIDE } else { up.outputs() };
+    let output = Shared::new(to, stride);
     product(isa, rows, &[job], load, |spot, tile, second| {
         for values in tile.chunks_exact_mut(PANEL) {
             add_bias(job.first, spot.column, spot.width, values);
         }
         activate(isa, activation, tile);
         for (r, values) in tile.chunks_exact(PANEL).enumerate() {
+            let (row, column) = match lie {
+                Lie::Rows => (spot.row + r, spot.column),
+                Lie::Packed => Packed::spot(rows, spot.row + r, spot.column),
+            };
             // SAFETY: every tile is delivered once, and tiles do not overlap.
-            let to = unsafe { output.spot(spot.row + r, spot.column, spot.width) };
+            let to = unsafe { output.spot(row, column, spot.width) };
             copy(&values[..spot.width], to);
             if !second.is_empty() {
                 let other = &second[r * PANEL..][..spot.width];
@@ -408,7 +474,8 @@ pub(crate) fn panel_of_row(
     scratch: &mut Scratch,
 ) -> [f32; PANEL] {
     copy_rows(linear.inputs(), 0..1, scratch, &|_, to: &mut [f32]| to.copy_from_slice(row));
-    panel_product(isa, linear, panel, 1, scratch, 0);
+    scratch.tiles[0].reserve_floats(PANEL);
+    panel_product(isa, linear, panel, 1, None, scratch, 0);
     let mut values = [0.0; PANEL];
     values.copy_from_slice(&scratch.tiles[0].as_f32()[..PANEL]);
     let column = panel * PANEL;

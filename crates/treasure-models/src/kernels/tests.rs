@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{tile::DEPTH, *};
 use crate::stack::{Activation, Layout, Linear, Rotary, Storage, Visibility};
 
 /// Deterministic numbers in (−1, 1).
@@ -111,6 +111,29 @@ fn a_row_of_a_product_is_bitwise_the_same_alone_in_any_batch_and_at_any_thread_c
 }
 
 #[test]
+fn packed_rows_multiply_to_the_same_bits_as_rows_one_after_another() {
+    let (rows, inputs, middle, outputs) = (300, 20, DEPTH + 40, 70);
+    let (up, down) =
+        (linear(3, middle, inputs, Storage::F32), linear(4, outputs, middle, Storage::F32));
+    let x = noise(5, rows * inputs);
+    let from = Plain { values: &x, width: inputs };
+    for isa in Isa::available() {
+        let relu = Activation::Relu;
+        let mut plain = vec![0.0; rows * middle];
+        project_activated(isa, rows, from, None, &up, relu, Lie::Rows, &mut plain);
+        let mut packed = vec![f32::NAN; Packed::floats(rows, middle)];
+        project_activated(isa, rows, from, None, &up, relu, Lie::Packed, &mut packed);
+        let (mut a, mut b) = (vec![0.0; rows * outputs], vec![0.0; rows * outputs]);
+        project(isa, rows, Plain { values: &plain, width: middle }, &mut [(&down, &mut a[..])]);
+        project(isa, rows, Packed::new(&packed, rows), &mut [(&down, &mut b[..])]);
+        assert!(a == b, "{isa:?}");
+        let mut row = vec![0.0; middle];
+        Packed::new(&packed, rows).load(7, &mut row);
+        assert!(row == plain[7 * middle..][..middle]);
+    }
+}
+
+#[test]
 fn gated_and_residual_products_agree_with_f64() {
     let (rows, inputs, outputs) = (17, 40, 70);
     let (gate, up) =
@@ -119,7 +142,8 @@ fn gated_and_residual_products_agree_with_f64() {
     let load = |row: usize, to: &mut [f32]| to.copy_from_slice(&x[row * inputs..][..inputs]);
     for isa in Isa::available() {
         let mut gated = vec![0.0; rows * outputs];
-        project_activated(isa, rows, load, Some(&gate), &up, Activation::Silu, &mut gated);
+        let silu = Activation::Silu;
+        project_activated(isa, rows, load, Some(&gate), &up, silu, Lie::Rows, &mut gated);
         let mut added = vec![1.0; rows * outputs];
         let factors = noise(9, outputs);
         project_added(

@@ -64,6 +64,9 @@ impl TextReward for ClassifierReward {
     }
 
     fn window(&self, text: &str) -> Result<Window> {
+        if super::surely_fits(text, self.max_tokens) {
+            return Ok(Window::Whole);
+        }
         let tokens = || {
             let ids = self.classifier.ids(text)?;
             if ids.len() < self.max_tokens {
@@ -80,6 +83,10 @@ impl TextReward for ClassifierReward {
         let rows = self.classifier.log_probs(texts);
         let rows = rows.map_err(|error| failed(&self.name, "cannot classify the texts", error))?;
         Ok(rows.iter().map(|row| self.explain_row(row)).collect())
+    }
+
+    fn batch_size(&self) -> usize {
+        super::BATCH
     }
 
     fn explain_ids(&self, ids: &[&[TokenId]]) -> Result<Vec<Explained>> {

@@ -96,7 +96,14 @@ impl TextReward for ScorerReward {
         Range::AT_MOST_ZERO
     }
 
+    fn batch_size(&self) -> usize {
+        super::BATCH
+    }
+
     fn window(&self, text: &str) -> Result<Window> {
+        if super::surely_fits(text, self.max_tokens) {
+            return Ok(Window::Whole);
+        }
         let (ids, cut) = self.ids(text)?;
         if !cut {
             return Ok(Window::Whole);
