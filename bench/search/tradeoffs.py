@@ -29,11 +29,11 @@ REWARDS = {
 def settings(proxy):
     """Name and options of every setting; the first is the exact search."""
     yield "exact", []
-    for threshold in (0.99, 0.95, 0.9, 0.8, 0.7, 0.5):
+    for threshold in (0.99, 0.95, 0.9, 0.8, 0.6):
         yield f"commit {threshold}", ["--commit-threshold", str(threshold)]
     for share in (0.5, 0.25, 0.1):
         yield f"screen {share}", ["--screen", proxy, "--screen-share", str(share)]
-    for held in ("f32", "int8"):
+    for held in ("f16", "int8"):
         yield held, ["--dtype", held, "--reward-dtype", held]
     for threshold, share in ((0.95, 0.5), (0.9, 0.25)):
         both = ["--commit-threshold", str(threshold), "--screen", proxy, "--screen-share", str(share)]
