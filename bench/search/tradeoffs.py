@@ -31,7 +31,7 @@ def settings(proxy):
     yield "exact", []
     for threshold in (0.99, 0.95, 0.9, 0.8, 0.6):
         yield f"commit {threshold}", ["--commit-threshold", str(threshold)]
-    for share in (0.5, 0.25, 0.1):
+    for share in (0.5, 0.4, 0.3, 0.2):
         yield f"screen {share}", ["--screen", proxy, "--screen-share", str(share)]
     for held in ("f16", "int8"):
         yield held, ["--dtype", held, "--reward-dtype", held]

@@ -2,6 +2,8 @@
 //!
 //! Guarantee: numbers are those of each sequence alone, although common prefixes are computed once.
 
+use rayon::prelude::*;
+
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Tokenizer,
     describe::Description,
@@ -95,6 +97,11 @@ impl Scorer {
         Ok(ids)
     }
 
+    /// The ids of several texts.
+    pub fn ids_of(&self, texts: &[&str]) -> Result<Vec<Vec<u32>>> {
+        texts.par_iter().map(|text| self.ids(text)).collect()
+    }
+
     /// Nats of every token but the first, given those before it; nothing for sequences of one token or none.
     pub fn nll(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f64>>> {
         if let Some(ids) = batch.iter().find(|ids| ids.len() > self.max_len) {
@@ -109,7 +116,7 @@ impl Scorer {
 
     /// Nats per token of texts: with BOS every token counts, without it all but the first.
     pub fn nll_texts(&self, texts: &[&str]) -> Result<Vec<Vec<f64>>> {
-        let ids = texts.iter().map(|text| self.ids(text)).collect::<Result<Vec<_>>>()?;
+        let ids = self.ids_of(texts)?;
         let views: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
         self.nll(&views)
     }

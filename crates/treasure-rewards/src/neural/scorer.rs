@@ -49,15 +49,19 @@ impl ScorerReward {
         self
     }
 
-    /// The ids a text is scored as, and whether the window cut it.
-    fn ids(&self, text: &str) -> Result<(Vec<u32>, bool)> {
-        let text = if self.strip { text.trim() } else { text };
-        let ids = self.scorer.ids(text);
-        let mut ids = ids.map_err(|error| failed(&self.name, "cannot tokenise the text", error))?;
+    /// The ids texts are scored as, and whether the window cut them.
+    fn ids(&self, texts: &[&str]) -> Result<Vec<(Vec<u32>, bool)>> {
+        let bare: Vec<&str> =
+            texts.iter().map(|text| if self.strip { text.trim() } else { text }).collect();
+        let ids = self.scorer.ids_of(&bare);
+        let ids = ids.map_err(|error| failed(&self.name, "cannot tokenise the text", error))?;
         let most = self.max_tokens + usize::from(self.scorer.bos_id().is_some());
-        let cut = ids.len() >= most;
-        ids.truncate(most);
-        Ok((ids, cut))
+        let cut = |mut ids: Vec<u32>| {
+            let cut = ids.len() >= most;
+            ids.truncate(most);
+            (ids, cut)
+        };
+        Ok(ids.into_iter().map(cut).collect())
     }
 
     fn explain_rows(
@@ -104,7 +108,7 @@ impl TextReward for ScorerReward {
         if super::surely_fits(text, self.max_tokens) {
             return Ok(Window::Whole);
         }
-        let (ids, cut) = self.ids(text)?;
+        let (ids, cut) = self.ids(&[text])?.swap_remove(0);
         if !cut {
             return Ok(Window::Whole);
         }
@@ -117,8 +121,8 @@ impl TextReward for ScorerReward {
     }
 
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
-        let ids = texts.iter().map(|text| Ok(self.ids(text)?.0)).collect::<Result<Vec<_>>>()?;
-        let views: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
+        let ids = self.ids(texts)?;
+        let views: Vec<&[u32]> = ids.iter().map(|(ids, _)| ids.as_slice()).collect();
         self.explain_rows(&views, |row| quoted(texts[row]))
     }
 
