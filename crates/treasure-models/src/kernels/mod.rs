@@ -12,10 +12,12 @@ mod norm;
 mod parallel;
 mod peak;
 mod product;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod tile;
 mod vocabulary;
+mod widen;
 
 pub(crate) use attention::MAX_HEAD_DIM;
 pub use attention::{Inputs, Segment, attend};
@@ -25,5 +27,6 @@ pub use isa::Isa;
 pub use math::{activate, exponentials};
 pub use norm::{Shift, normalise};
 pub use peak::register_flops;
-pub use product::{Lie, Packed, Plain, Rows, project, project_activated, project_added};
+pub use product::{project, project_activated, project_added};
+pub use rows::{Lie, Packed, Plain, Rows};
 pub use vocabulary::{Answer, Question, answer};

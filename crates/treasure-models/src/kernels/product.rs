@@ -7,10 +7,11 @@
 use super::{
     Isa,
     count::count,
-    isa::{MulAdd, per_isa},
     math::activate,
     parallel::{Scratch, Shared, for_each_task},
+    rows::{Lie, Packed, Rows},
     tile::{DEPTH, STRIDE, Tile, multiply},
+    widen::{widen_bf16, widen_f16, widen_int8},
 };
 use crate::stack::{Activation, Linear, PANEL, Storage};
 
@@ -74,92 +75,6 @@ impl Plan {
         let part = |i: usize, parts: usize, of: usize| i * of / parts..(i + 1) * of / parts;
         (block, part(block, self.blocks, self.rows), part(group, self.groups, self.units))
     }
-}
-
-/// Rows of activations to multiply.
-pub trait Rows: Sync {
-    /// Writes a row.
-    fn load(&self, row: usize, to: &mut [f32]);
-
-    /// A row where it lies, if it is taken as it is.
-    fn lying(&self, _row: usize) -> Option<&[f32]> {
-        None
-    }
-
-    /// All rows, if they lie as the kernel reads them.
-    fn packed(&self) -> Option<&Packed<'_>> {
-        None
-    }
-}
-
-impl<F: Fn(usize, &mut [f32]) + Sync> Rows for F {
-    fn load(&self, row: usize, to: &mut [f32]) {
-        self(row, to);
-    }
-}
-
-/// Rows of a matrix as they are.
-#[derive(Clone, Copy, Debug)]
-pub struct Plain<'a> {
-    /// Row-major.
-    pub values: &'a [f32],
-    /// Numbers per row.
-    pub width: usize,
-}
-
-impl Rows for Plain<'_> {
-    fn load(&self, row: usize, to: &mut [f32]) {
-        to.copy_from_slice(&self.values[row * self.width..][..self.width]);
-    }
-
-    fn lying(&self, row: usize) -> Option<&[f32]> {
-        Some(&self.values[row * self.width..][..self.width])
-    }
-}
-
-/// Rows as the kernel reads them, `[block of k][row][STRIDE]`: what one product wrote for the next.
-#[derive(Clone, Copy, Debug)]
-pub struct Packed<'a> {
-    values: &'a [f32],
-    rows: usize,
-}
-
-impl<'a> Packed<'a> {
-    /// Floats that so many rows take.
-    pub fn floats(rows: usize, width: usize) -> usize {
-        width.div_ceil(DEPTH).max(1) * rows * STRIDE
-    }
-
-    /// What [`project_activated`] packed.
-    pub fn new(values: &'a [f32], rows: usize) -> Self {
-        Self { values, rows }
-    }
-
-    /// Where the part of a row from `column` on lies, as row and column of a matrix with rows of `STRIDE`.
-    fn spot(rows: usize, row: usize, column: usize) -> (usize, usize) {
-        (column / DEPTH * rows + row, column % DEPTH)
-    }
-}
-
-impl Rows for Packed<'_> {
-    fn load(&self, row: usize, to: &mut [f32]) {
-        for (block, part) in to.chunks_mut(DEPTH).enumerate() {
-            part.copy_from_slice(&self.values[(block * self.rows + row) * STRIDE..][..part.len()]);
-        }
-    }
-
-    fn packed(&self) -> Option<&Packed<'_>> {
-        Some(self)
-    }
-}
-
-/// Where [`project_activated`] puts its rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
-    /// One after another.
-    Rows,
-    /// As [`Packed`].
-    Packed,
 }
 
 /// Multiplies `rows` rows with every job; `sink(spot, tile, second)`
@@ -306,62 +221,6 @@ fn weights<'a>(
     to
 }
 
-#[inline(always)]
-fn bf16_to_f32<F: MulAdd>(from: &[u16], to: &mut [f32]) {
-    to.iter_mut().zip(from).for_each(|(to, &x)| *to = f32::from_bits(u32::from(x) << 16));
-}
-
-fn f16_to_f32(from: &[u16], to: &mut [f32]) {
-    for (to, &x) in to.iter_mut().zip(from) {
-        let (sign, rest) = (u32::from(x & 0x8000) << 16, u32::from(x & 0x7fff));
-        // Shifting the exponent by a product is exact for normal and subnormal halves alike.
-        let scaled = (f32::from_bits(rest << 13) * f32::from_bits(0x7780_0000)).to_bits();
-        let special = if rest >= 0x7c00 { 0x7f80_0000 } else { 0 };
-        *to = f32::from_bits(sign | scaled | special);
-    }
-}
-
-#[inline(always)]
-fn int8_to_f32<F: MulAdd>(from: &[i8], scales: &[f32], to: &mut [f32]) {
-    for (to, from) in to.chunks_exact_mut(PANEL).zip(from.chunks_exact(PANEL)) {
-        for ((to, &x), &scale) in to.iter_mut().zip(from).zip(scales) {
-            *to = f32::from(x) * scale;
-        }
-    }
-}
-
-per_isa! { fn widen_bf16(from: &[u16], to: &mut [f32]) = bf16_to_f32; }
-/// Half precision by the machine's own instruction where it has one; it is exact, so the values are the same.
-fn widen_f16(isa: Isa, from: &[u16], to: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if isa != Isa::Portable {
-        // SAFETY: an `Isa` other than portable is only made after detecting F16C.
-        return unsafe { x86::f16_to_f32(from, to) };
-    }
-    let _ = isa;
-    f16_to_f32(from, to);
-}
-
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use std::arch::x86_64::*;
-
-    #[target_feature(enable = "avx,f16c")]
-    pub(super) fn f16_to_f32(from: &[u16], to: &mut [f32]) {
-        let (from, last) = from.as_chunks::<8>();
-        let (to, rest) = to.as_chunks_mut::<8>();
-        for (to, from) in to.iter_mut().zip(from) {
-            // SAFETY: both arrays hold eight numbers; unaligned access is asked for.
-            unsafe {
-                let wide = _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast()));
-                _mm256_storeu_ps(to.as_mut_ptr(), wide);
-            }
-        }
-        super::f16_to_f32(last, rest);
-    }
-}
-per_isa! { fn widen_int8(from: &[i8], scales: &[f32], to: &mut [f32]) = int8_to_f32; }
-
 /// Copies a row of a tile; the whole width, by far the usual case, without a call.
 fn copy(from: &[f32], to: &mut [f32]) {
     match (<&[f32; PANEL]>::try_from(from), <&mut [f32; PANEL]>::try_from(&mut *to)) {
@@ -481,9 +340,4 @@ pub(crate) fn panel_of_row(
     let column = panel * PANEL;
     add_bias(linear, column, PANEL.min(linear.outputs() - column), &mut values);
     values
-}
-
-#[cfg(test)]
-pub(super) fn widen_for_test(isa: Isa, storage: Storage, from: &[u16], to: &mut [f32]) {
-    if storage == Storage::F16 { widen_f16(isa, from, to) } else { widen_bf16(isa, from, to) }
 }

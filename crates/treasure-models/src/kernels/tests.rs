@@ -76,7 +76,7 @@ fn half_precision_weights_widen_exactly_for_every_bit_pattern() {
     let all: Vec<u16> = (0..=u16::MAX).collect();
     for isa in Isa::available() {
         let mut wide = vec![0.0f32; all.len()];
-        product::widen_for_test(isa, Storage::F16, &all, &mut wide);
+        widen::widen_f16(isa, &all, &mut wide);
         for (bits, x) in all.iter().zip(&wide) {
             let want = half::f16::from_bits(*bits).to_f32();
             assert!(
@@ -84,7 +84,7 @@ fn half_precision_weights_widen_exactly_for_every_bit_pattern() {
                 "{isa:?} {bits:#x}"
             );
         }
-        product::widen_for_test(isa, Storage::Bf16, &all, &mut wide);
+        widen::widen_bf16(isa, &all, &mut wide);
         for (bits, x) in all.iter().zip(&wide) {
             assert_eq!(x.to_bits(), u32::from(*bits) << 16);
         }

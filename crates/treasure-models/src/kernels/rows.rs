@@ -1,0 +1,89 @@
+//! How rows of activations come to a product, and how the rows of one product lie for the next.
+
+use super::tile::{DEPTH, STRIDE};
+
+/// Rows of activations to multiply.
+pub trait Rows: Sync {
+    /// Writes a row.
+    fn load(&self, row: usize, to: &mut [f32]);
+
+    /// A row where it lies, if it is taken as it is.
+    fn lying(&self, _row: usize) -> Option<&[f32]> {
+        None
+    }
+
+    /// All rows, if they lie as the kernel reads them.
+    fn packed(&self) -> Option<&Packed<'_>> {
+        None
+    }
+}
+
+impl<F: Fn(usize, &mut [f32]) + Sync> Rows for F {
+    fn load(&self, row: usize, to: &mut [f32]) {
+        self(row, to);
+    }
+}
+
+/// Rows of a matrix as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain<'a> {
+    /// Row-major.
+    pub values: &'a [f32],
+    /// Numbers per row.
+    pub width: usize,
+}
+
+impl Rows for Plain<'_> {
+    fn load(&self, row: usize, to: &mut [f32]) {
+        to.copy_from_slice(&self.values[row * self.width..][..self.width]);
+    }
+
+    fn lying(&self, row: usize) -> Option<&[f32]> {
+        Some(&self.values[row * self.width..][..self.width])
+    }
+}
+
+/// Rows as the kernel reads them, `[block of k][row][STRIDE]`: what one product wrote for the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Packed<'a> {
+    pub(super) values: &'a [f32],
+    pub(super) rows: usize,
+}
+
+impl<'a> Packed<'a> {
+    /// Floats that so many rows take.
+    pub fn floats(rows: usize, width: usize) -> usize {
+        width.div_ceil(DEPTH).max(1) * rows * STRIDE
+    }
+
+    /// What [`super::project_activated`] packed.
+    pub fn new(values: &'a [f32], rows: usize) -> Self {
+        Self { values, rows }
+    }
+
+    /// Where the part of a row from `column` on lies, as row and column of a matrix with rows of `STRIDE`.
+    pub(super) fn spot(rows: usize, row: usize, column: usize) -> (usize, usize) {
+        (column / DEPTH * rows + row, column % DEPTH)
+    }
+}
+
+impl Rows for Packed<'_> {
+    fn load(&self, row: usize, to: &mut [f32]) {
+        for (block, part) in to.chunks_mut(DEPTH).enumerate() {
+            part.copy_from_slice(&self.values[(block * self.rows + row) * STRIDE..][..part.len()]);
+        }
+    }
+
+    fn packed(&self) -> Option<&Packed<'_>> {
+        Some(self)
+    }
+}
+
+/// Where [`super::project_activated`] puts its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// One after another.
+    Rows,
+    /// As [`Packed`].
+    Packed,
+}

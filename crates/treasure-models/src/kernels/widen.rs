@@ -1,0 +1,63 @@
+//! Half-precision and 8-bit weights to f32, a block at a time; exact.
+
+use super::{
+    Isa,
+    isa::{MulAdd, per_isa},
+};
+use crate::stack::PANEL;
+
+#[inline(always)]
+fn bf16_to_f32<F: MulAdd>(from: &[u16], to: &mut [f32]) {
+    to.iter_mut().zip(from).for_each(|(to, &x)| *to = f32::from_bits(u32::from(x) << 16));
+}
+
+fn f16_to_f32(from: &[u16], to: &mut [f32]) {
+    for (to, &x) in to.iter_mut().zip(from) {
+        let (sign, rest) = (u32::from(x & 0x8000) << 16, u32::from(x & 0x7fff));
+        // Shifting the exponent by a product is exact for normal and subnormal halves alike.
+        let scaled = (f32::from_bits(rest << 13) * f32::from_bits(0x7780_0000)).to_bits();
+        let special = if rest >= 0x7c00 { 0x7f80_0000 } else { 0 };
+        *to = f32::from_bits(sign | scaled | special);
+    }
+}
+
+#[inline(always)]
+fn int8_to_f32<F: MulAdd>(from: &[i8], scales: &[f32], to: &mut [f32]) {
+    for (to, from) in to.chunks_exact_mut(PANEL).zip(from.chunks_exact(PANEL)) {
+        for ((to, &x), &scale) in to.iter_mut().zip(from).zip(scales) {
+            *to = f32::from(x) * scale;
+        }
+    }
+}
+
+per_isa! { pub(super) fn widen_bf16(from: &[u16], to: &mut [f32]) = bf16_to_f32; }
+/// Half precision by the machine's own instruction where it has one; it is exact, so the values are the same.
+pub(super) fn widen_f16(isa: Isa, from: &[u16], to: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if isa != Isa::Portable {
+        // SAFETY: an `Isa` other than portable is only made after detecting F16C.
+        return unsafe { x86::f16_to_f32(from, to) };
+    }
+    let _ = isa;
+    f16_to_f32(from, to);
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx,f16c")]
+    pub(super) fn f16_to_f32(from: &[u16], to: &mut [f32]) {
+        let (from, last) = from.as_chunks::<8>();
+        let (to, rest) = to.as_chunks_mut::<8>();
+        for (to, from) in to.iter_mut().zip(from) {
+            // SAFETY: both arrays hold eight numbers; unaligned access is asked for.
+            unsafe {
+                let wide = _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast()));
+                _mm256_storeu_ps(to.as_mut_ptr(), wide);
+            }
+        }
+        super::f16_to_f32(last, rest);
+    }
+}
+per_isa! { pub(super) fn widen_int8(from: &[i8], scales: &[f32], to: &mut [f32]) = int8_to_f32; }
