@@ -89,25 +89,40 @@ def measure(args, reward, proxy):
 
 
 def draw(rows, path):
-    """Time gained to the right, reward lost upwards; one mark a setting."""
-    width, height, left, bottom = 640, 360, 60, 40
-    right = max(row["gained"] for row in rows) * 1.1
-    low, high = min(-0.02, *(row["lost"] for row in rows)), max(0.05, *(row["lost"] for row in rows)) * 1.1
-    x = lambda value: left + (width - left - 10) * value / right
-    y = lambda value: (height - bottom) - (height - bottom - 10) * (value - low) / (high - low)
-    text = lambda at, up, words, more="": f'<text x="{at:.0f}" y="{up:.0f}" font-size="11" {more}>{words}</text>'
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">']
-    for level, words in ((0.0, "0"), (0.02, "2 %")):
-        out.append(f'<path d="M{left} {y(level):.0f}H{width}" stroke="#999" stroke-dasharray="3"/>')
-        out.append(text(left - 6, y(level) + 4, words, 'text-anchor="end"'))
-    for times in range(1, math.ceil(right)):
-        out.append(text(x(times), height - bottom + 16, f"×{times}", 'text-anchor="middle"'))
-    out.append(text(width / 2, height - 6, "time gained; upwards: share of the reward gain lost", 'text-anchor="middle"'))
-    for row in rows:
-        colour = "#c33" if row["reward"] == "perplexity" else "#36c"
-        out.append(f'<circle cx="{x(row["gained"]):.0f}" cy="{y(row["lost"]):.0f}" r="4" fill="{colour}"/>')
-        out.append(text(x(row["gained"]) + 6, y(row["lost"]) - 4, row["setting"], f'fill="{colour}"'))
-    Path(path).write_text("\n".join(out + ["</svg>"]) + "\n")
+    """Time gained to the right, reward lost upwards; a curve for each kind of setting, a panel for each reward."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "tradeoffs"
+    from matplotlib import pyplot as plt
+
+    kinds = {"commit": "o-", "screen": "s--", "both": "^:", "weights": "x"}
+    rewards = list(dict.fromkeys(row["reward"] for row in rows))
+    figure, axes = plt.subplots(1, len(rewards), figsize=(5.2 * len(rewards), 4.2), squeeze=False)
+    for axis, reward in zip(axes[0], rewards):
+        for kind, style in kinds.items():
+            chosen = [row for row in rows if row["reward"] == reward and kind_of(row["setting"]) == kind]
+            lost = [100 * row["lost"] for row in chosen]
+            errors = [100 * row["lost_error"] for row in chosen]
+            axis.errorbar([row["gained"] for row in chosen], lost, errors, fmt=style, label=kind, capsize=2, linewidth=1)
+            for row, height in zip(chosen, lost):
+                name = row["setting"].replace("commit ", "").replace("screen ", "").replace(", ", " + ")
+                axis.annotate(name, (row["gained"], height), (5, 4), textcoords="offset points", fontsize=7)
+        axis.axhline(0, color="grey", linewidth=0.6)
+        axis.axhline(2, color="grey", linewidth=0.8, linestyle=":")
+        axis.axvline(2, color="grey", linewidth=0.8, linestyle=":")
+        axis.set_title(reward, fontsize=9)
+        axis.set_xlabel("time gained, × the exact search")
+        axis.set_ylabel("share of the reward gain lost, %")
+        axis.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def kind_of(setting):
+    if "," in setting:
+        return "both"
+    return next((kind for kind in ("commit", "screen") if setting.startswith(kind)), "weights" if setting != "exact" else None)
 
 
 def main():
