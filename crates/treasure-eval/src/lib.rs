@@ -6,6 +6,7 @@
 pub mod commands;
 pub mod config;
 mod error;
+pub mod findings;
 pub mod metrics;
 pub mod plan;
 pub mod plots;

@@ -161,6 +161,17 @@ fn pooled(group: &[Scored<'_>], measure: impl Fn(&[&str]) -> Option<f64>) -> Opt
     mean(by_prompt.values().filter_map(|texts| measure(texts)))
 }
 
+/// The names of methods among some summaries, each once, in order.
+pub fn names<'a>(summaries: &[&'a Summary]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for summary in summaries {
+        if !names.contains(&summary.settings.name.as_str()) {
+            names.push(&summary.settings.name);
+        }
+    }
+    names
+}
+
 /// One paired test.
 #[derive(Clone, Debug)]
 pub struct Test {

@@ -5,6 +5,8 @@
 
 use std::str::FromStr;
 
+use sha2::{Digest, Sha256};
+
 use crate::{Error, Result, plan::Plan};
 
 /// Shard `index` of `count`.
@@ -77,22 +79,24 @@ impl Shard {
         }
     }
 
-    /// The cells of this shard, in the plan's order: the heaviest first to the least loaded shard.
+    /// The cells of this shard, in the plan's order: the heaviest first to the least loaded shard, and
+    /// equally heavy ones in the order of their hashes, so that no reward ends up in one shard.
     pub fn cells(self, plan: &Plan) -> Vec<crate::plan::Cell> {
         let cells = plan.cells();
         if self.count == 1 {
             return cells;
         }
-        let mut order: Vec<usize> = (0..cells.len()).collect();
-        order.sort_by(|&a, &b| {
-            plan.weight(&cells[b]).total_cmp(&plan.weight(&cells[a])).then(a.cmp(&b))
-        });
+        let mut order: Vec<_> = cells
+            .iter()
+            .map(|cell| (plan.weight(cell), Sha256::digest(cell.id.as_bytes()), cell.index))
+            .collect();
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut load = vec![0.0; self.count];
         let mut mine = vec![false; cells.len()];
-        for index in order {
+        for (weight, _, index) in order {
             let lightest = (0..self.count).min_by(|&a, &b| f64::total_cmp(&load[a], &load[b]));
             let shard = lightest.expect("there is at least one shard");
-            load[shard] += plan.weight(&cells[index]);
+            load[shard] += weight;
             mine[index] = shard == self.index;
         }
         cells.into_iter().filter(|cell| mine[cell.index]).collect()
@@ -123,6 +127,21 @@ mod tests {
             let (low, high) =
                 loads.iter().fold((f64::MAX, 0f64), |(l, h), &x| (l.min(x), h.max(x)));
             assert!(high / low < 1.05, "{loads:?}");
+        }
+    }
+
+    #[test]
+    fn every_reward_is_spread_over_the_shards() {
+        let plan =
+            Plan::new(&Config::load("main").unwrap(), Size::Pocket, &Overrides::default()).unwrap();
+        let work = |cells: &[crate::plan::Cell], reward| {
+            let own = cells.iter().filter(|cell| cell.reward == Some(reward));
+            own.map(|cell| plan.weight(cell)).sum::<f64>()
+        };
+        for reward in 0..plan.rewards.len() {
+            let share = work(&Shard { index: 0, count: 2 }.cells(&plan), reward)
+                / work(&plan.cells(), reward);
+            assert!((0.35..0.65).contains(&share), "reward {reward}: {share}");
         }
     }
 

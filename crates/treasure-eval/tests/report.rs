@@ -7,7 +7,8 @@ use std::fs;
 use common::{TableWorld, options, plan, uninterrupted};
 use treasure_eval::{
     commands::{report, run_in},
-    metrics::{scored, summarise},
+    findings::findings,
+    metrics::{scored, summarise, tests},
     row::Work,
     store::Finished,
     tables,
@@ -99,6 +100,47 @@ fn a_summary_is_the_mean_of_its_rows_and_shared_candidates_serve_every_reward() 
     let asked = |cost: &Work| cost.reward_calls + cost.reward_cache_hits;
     assert!(shared.samples.iter().all(|s| asked(&s.cost) == 18));
     assert_eq!(shared.samples[0].cost.nfe, shared.samples[1].cost.nfe);
+}
+
+#[test]
+fn findings_are_paired_differences_of_the_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    uninterrupted(folder.path());
+    let run = Finished::read(folder.path()).unwrap();
+    let plan = &run.manifest.plan;
+    let summaries = summarise(plan, &run.rows);
+    let found = findings(plan, &summaries, &tests(plan, &summaries));
+    let mean = |variant: &str, reward: &str| {
+        let own = summaries.iter().find(|s| s.settings.id == variant && s.reward == reward);
+        own.unwrap()
+    };
+    let [rivals, widths, twins] = &found[..] else { panic!("{found:?}") };
+    // Base, the widest best of N, shared best of N and FK; on two rewards.
+    assert_eq!(rivals.rows.len(), 4 * 2);
+    let tree = mean("treasure-b2-m1", "as");
+    let best = mean("bon-n3", "as");
+    let row = rivals.rows.iter().find(|row| row[0] == "as" && row[2] == "best of 3").unwrap();
+    assert_eq!(row[1], "TReASURe (2,1)");
+    let difference = format!("{:.3} [", tree.mean.mean - best.mean.mean);
+    assert!(row[3].starts_with(&difference), "{row:?}, {difference}");
+    assert_eq!(row[6], format!("{:.2}", tree.cost[0] / best.cost[0]));
+    assert_eq!(row[7], format!("{:.2}", tree.cost[2] / best.cost[2]));
+    // Best of 2 → 3 and the tree (2,1) → (3,2); on two rewards.
+    assert_eq!(widths.rows.len(), 2 * 2);
+    let wider = mean("treasure-b3-m2", "bs").mean.mean - mean("treasure-b2-m1", "bs").mean.mean;
+    let row = widths.rows.iter().find(|row| row[0] == "bs" && row[2] == "TReASURe (3,2)").unwrap();
+    assert!(row[3].starts_with(&format!("{wider:.3} [")), "{row:?}");
+    assert_eq!(row[5], "6");
+    // "bs" has no twin. This twin is the judge itself, so it confirms every gain in full.
+    assert_eq!(twins.rows.len(), 6);
+    assert!(
+        twins
+            .rows
+            .iter()
+            .all(|row| row[0] == "as" && row[2].split(' ').next() == row[3].split(' ').next())
+    );
+    assert!(twins.rows.iter().any(|row| row[4] == "100 %"), "{:?}", twins.rows);
+    assert!(twins.rows.iter().all(|row| ["100 %", "no gain"].contains(&row[4].as_str())));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Band, Chart, Figure, Line, Point};
 use crate::{
     Result,
-    metrics::Summary,
+    metrics::{Summary, names},
     plan::Plan,
     row::{Row, Spread},
 };
@@ -27,12 +27,7 @@ pub fn curves(reward: &str, summaries: &[Summary]) -> Result<Vec<Figure>> {
         ("seconds", "seconds", |s| s.seconds),
     ];
     let of_reward: Vec<&Summary> = summaries.iter().filter(|s| s.reward == reward).collect();
-    let mut names: Vec<&str> = Vec::new();
-    for summary in &of_reward {
-        if !names.contains(&summary.settings.name.as_str()) {
-            names.push(&summary.settings.name);
-        }
-    }
+    let names = names(&of_reward);
     let mut figures = Vec::new();
     for (name, x_label, x) in axes {
         let lines = names.iter().enumerate().map(|(style, method)| {

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use super::{figures, trees};
 use crate::{
-    Result, metrics,
+    Result,
+    findings::findings,
+    metrics,
     plots::STYLE,
     store::Finished,
     tables::{self, label},
@@ -119,6 +121,11 @@ fn section(out: &mut String, run: &Finished) -> Result<()> {
                 .into(),
         );
     }
+    let tests = metrics::tests(plan, &summaries);
+    for finding in findings(plan, &summaries, &tests) {
+        line(format!("<h2>{}</h2>\n<p>{}</p>", escape(finding.title), escape(finding.note)));
+        line(table(&finding.header, &finding.rows));
+    }
     for reward in &plan.rewards {
         let (header, rows) = tables::table(&reward.name, &summaries);
         if !rows.is_empty() {
@@ -130,7 +137,6 @@ fn section(out: &mut String, run: &Finished) -> Result<()> {
             line(table(&header, &rows));
         }
     }
-    let tests = metrics::tests(plan, &summaries);
     if !tests.is_empty() {
         let (header, rows) = tables::test_table(&tests);
         line(format!(

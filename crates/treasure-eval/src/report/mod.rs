@@ -10,14 +10,17 @@ pub use html::html;
 pub use trees::{Tree, trees};
 
 use crate::{
-    Result, metrics,
+    Result,
+    findings::findings,
+    metrics::{self, Summary},
+    plan::Plan,
     plots::{self, Figure},
     presets,
     store::Finished,
     tables,
 };
 
-/// A run as (file name ending, text): CSV, all judges' CSV, Markdown, rows and manifest. The last two
+/// A run as (file name ending, text): CSV, all judges' CSV, Markdown, findings, rows and manifest. The last two
 /// are enough to continue it.
 pub fn documents(run: &Finished) -> Result<Vec<(&'static str, String)>> {
     let plan = &run.manifest.plan;
@@ -30,6 +33,10 @@ pub fn documents(run: &Finished) -> Result<Vec<(&'static str, String)>> {
     out.push((".md", markdown(run)));
     if let Some(beside) = published::beside(plan, &summaries) {
         out.push(("-paper.md", unfinished(run) + &beside));
+    }
+    let findings = findings_markdown(plan, &summaries);
+    if !findings.is_empty() {
+        out.push(("-findings.md", unfinished(run) + findings.trim_start()));
     }
     let rows =
         run.rows.iter().map(|row| serde_json::to_string(row).expect("a row has string keys"));
@@ -61,6 +68,7 @@ pub fn markdown(run: &Finished) -> String {
     for remark in metrics::remarks(plan, &summaries) {
         out += &format!("- {remark}\n");
     }
+    out += &findings_markdown(plan, &summaries);
     for reward in &plan.rewards {
         let (header, rows) = tables::table(&reward.name, &summaries);
         if !rows.is_empty() {
@@ -79,6 +87,16 @@ pub fn markdown(run: &Finished) -> String {
     }
     out += &branching_markdown(run);
     out
+}
+
+/// The findings of a run, a heading and a table each.
+fn findings_markdown(plan: &Plan, summaries: &[Summary]) -> String {
+    let findings = findings(plan, summaries, &metrics::tests(plan, summaries));
+    let text = findings.iter().map(|finding| {
+        let table = tables::markdown(&finding.header, &finding.rows);
+        format!("\n## {}\n\n{}\n\n{table}", finding.title, finding.note)
+    });
+    text.collect()
 }
 
 /// A warning above the tables of a run that lacks samples.

@@ -1,0 +1,201 @@
+//! Summaries → the questions a reader comes with, each answered by one small table.
+//!
+//! Every number is a difference on texts that both sides have: same prompt, same continuation, same key.
+
+use treasure_core::Key;
+
+use crate::{
+    metrics::{Summary, Test, names},
+    plan::Plan,
+    stats::{Comparison, paired},
+    tables::{interval, label},
+};
+
+/// One question and its answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The question.
+    pub title: &'static str,
+    /// How to read the numbers.
+    pub note: &'static str,
+    /// The columns.
+    pub header: Vec<&'static str>,
+    /// The cells.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// What a run's numbers say; questions it has no rows for are left out.
+pub fn findings(plan: &Plan, summaries: &[Summary], tests: &[Test]) -> Vec<Finding> {
+    let all = [
+        against_rivals(plan, summaries, tests),
+        by_width(plan, summaries),
+        held_out(plan, summaries),
+    ];
+    all.into_iter().filter(|finding| !finding.rows.is_empty()).collect()
+}
+
+/// The summaries of each reward that has any, in the plan's order.
+fn by_reward<'a>(
+    plan: &'a Plan,
+    summaries: &'a [Summary],
+) -> impl Iterator<Item = (&'a str, Vec<&'a Summary>)> {
+    plan.rewards.iter().map(|reward| {
+        let own = summaries.iter().filter(|s| s.reward == reward.name).collect();
+        (reward.name.as_str(), own)
+    })
+}
+
+/// The first search that all tests are about.
+fn pivot<'a>(own: &[&'a Summary]) -> Option<&'a Summary> {
+    own.iter().find(|s| s.settings.method == "treasure").copied()
+}
+
+/// Of the variants with a name, the one at the same (b, m), or else the widest.
+fn rival<'a>(own: &[&'a Summary], name: &str, pivot: &Summary) -> Option<&'a Summary> {
+    let widths = |s: &Summary| (s.settings.beam_width, s.settings.tree_width);
+    let named = || own.iter().filter(|s| s.settings.name == name).copied();
+    named()
+        .find(|s| widths(s) == widths(pivot))
+        .or_else(|| named().max_by_key(|s| s.settings.tree_width.or(s.particles).unwrap_or(1)))
+}
+
+fn ratio(a: f64, b: f64) -> String {
+    match b > 0.0 {
+        true => format!("{:.2}", a / b),
+        false => "–".into(),
+    }
+}
+
+fn against_rivals(plan: &Plan, summaries: &[Summary], tests: &[Test]) -> Finding {
+    let mut rows = Vec::new();
+    for (reward, own) in by_reward(plan, summaries) {
+        let Some(pivot) = pivot(&own) else { continue };
+        for name in names(&own).into_iter().filter(|name| *name != pivot.settings.name) {
+            let Some(other) = rival(&own, name, pivot) else { continue };
+            let test = tests.iter().find(|test| {
+                test.reward == reward && test.a == pivot.settings.id && test.b == other.settings.id
+            });
+            let Some(test) = test else { continue };
+            rows.push(vec![
+                reward.to_owned(),
+                label(pivot),
+                label(other),
+                interval(Some(test.optimised.difference), 1.0, 3),
+                format!("{:.4}", test.adjusted_p),
+                interval(test.heldout.map(|test| test.difference), 1.0, 3),
+                ratio(pivot.cost[0], other.cost[0]),
+                ratio(pivot.cost[2], other.cost[2]),
+                ratio(pivot.seconds, other.seconds),
+            ]);
+        }
+    }
+    Finding {
+        title: "Is the narrowest tree search better than its rivals, and at which cost?",
+        note: "Difference of the mean reward, first minus second, then its cost as a share of the rival's.",
+        header: vec![
+            "reward",
+            "tree search",
+            "rival",
+            "difference [95 %]",
+            "p (Holm)",
+            "on the held-out judge [95 %]",
+            "NFE ÷ rival's",
+            "reward calls ÷ rival's",
+            "seconds ÷ rival's",
+        ],
+        rows,
+    }
+}
+
+fn by_width(plan: &Plan, summaries: &[Summary]) -> Finding {
+    let mut rows = Vec::new();
+    for (reward, own) in by_reward(plan, summaries) {
+        for name in names(&own) {
+            let named: Vec<_> = own.iter().filter(|s| s.settings.name == name).collect();
+            for pair in named.windows(2) {
+                let key = Key::new(plan.seed).fold(0x51de).fold(pair[1].variant as u64);
+                let step = |of: fn(&Summary) -> &Vec<((usize, usize), f64)>| {
+                    paired(of(pair[1]), of(pair[0]), key).map(|c| c.difference)
+                };
+                let Some(optimised) = step(|s| &s.values) else { continue };
+                rows.push(vec![
+                    reward.to_owned(),
+                    label(pair[0]),
+                    label(pair[1]),
+                    interval(Some(optimised), 1.0, 3),
+                    interval(step(|s| &s.heldout_values), 1.0, 3),
+                    optimised.n.to_string(),
+                ]);
+            }
+        }
+    }
+    Finding {
+        title: "Does the reward rise with the width?",
+        note: "Difference of the mean reward from each row to the next, on the texts that both have.",
+        header: vec![
+            "reward",
+            "from",
+            "to",
+            "difference [95 %]",
+            "on the held-out judge [95 %]",
+            "texts",
+        ],
+        rows,
+    }
+}
+
+fn held_out(plan: &Plan, summaries: &[Summary]) -> Finding {
+    let mut rows = Vec::new();
+    for (reward, own) in by_reward(plan, summaries) {
+        let Some(base) = own.iter().find(|s| matches!(s.settings.method.as_str(), "base" | "fhs"))
+        else {
+            continue;
+        };
+        for other in own.iter().filter(|s| s.variant != base.variant && s.heldout.is_some()) {
+            let key = Key::new(plan.seed).fold(0x9e1d).fold(other.variant as u64);
+            let (Some(judge), Some(twin)) = (
+                paired(&other.values, &base.values, key),
+                paired(&other.heldout_values, &base.heldout_values, key.fold(1)),
+            ) else {
+                continue;
+            };
+            let percent = |of: Option<crate::stats::Estimate>| {
+                of.map_or("–".into(), |e| format!("{:.1}", 100.0 * e.mean))
+            };
+            rows.push(vec![
+                reward.to_owned(),
+                label(other),
+                interval(Some(judge.difference), 1.0, 3),
+                interval(Some(twin.difference), 1.0, 3),
+                confirmed(&judge, &twin),
+                percent(other.accuracy),
+                percent(other.heldout_accuracy),
+                other.ppl.map_or("–".into(), |e| format!("{:.1}", e.mean)),
+            ]);
+        }
+    }
+    Finding {
+        title: "How much of the gain does a held-out judge confirm?",
+        note: "Gains over the denoiser alone. The held-out judge never guided a search; a gain that it does not \
+               see, or a perplexity that explodes, is a weakness of the judge being found, not a better text.",
+        header: vec![
+            "reward",
+            "method",
+            "gain [95 %]",
+            "held-out gain [95 %]",
+            "confirmed",
+            "accuracy %",
+            "held-out accuracy %",
+            "perplexity",
+        ],
+        rows,
+    }
+}
+
+/// The share of a gain that the twin sees; only a gain that is there can be confirmed.
+fn confirmed(judge: &Comparison, twin: &Comparison) -> String {
+    match judge.difference.lo > 0.0 {
+        true => format!("{:.0} %", 100.0 * twin.difference.mean / judge.difference.mean),
+        false => "no gain".into(),
+    }
+}
