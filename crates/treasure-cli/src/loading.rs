@@ -7,7 +7,7 @@ use treasure_models::{LoadOptions, MaskedLm, Resolver};
 
 use crate::{
     failure::{Failure, OrFail as _, Outcome},
-    options::model::ModelOptions,
+    options::model::{CheckpointOptions, ModelOptions},
 };
 
 /// The name of the default denoiser.
@@ -52,7 +52,7 @@ pub fn check_pocket(name: &str) -> Outcome<()> {
 }
 
 /// How to read a checkpoint.
-pub fn load_options(options: &ModelOptions) -> Outcome<LoadOptions> {
+pub fn load_options(options: &CheckpointOptions) -> Outcome<LoadOptions> {
     Ok(LoadOptions {
         dtype: options.dtype.parse()?,
         mask_id: options.mask_id,
@@ -66,7 +66,8 @@ pub fn load_options(options: &ModelOptions) -> Outcome<LoadOptions> {
 pub fn denoiser(resolver: &Resolver, options: &ModelOptions) -> Outcome<MaskedLm> {
     let name = &options.model;
     check_pocket(name)?;
-    MaskedLm::load(resolver, name, &load_options(options)?).context(|| format!("model {name}"))
+    MaskedLm::load(resolver, name, &load_options(&options.checkpoint)?)
+        .context(|| format!("model {name}"))
 }
 
 /// A denoiser that runs at most so many states at a time.

@@ -29,6 +29,8 @@ pub struct RunOptions {
     pub out: Option<PathBuf>,
     /// Continue a run that was cut short.
     pub resume: bool,
+    /// Folders of other runs whose rows are taken over where they are the same.
+    pub reuse: Vec<PathBuf>,
     /// Which part; from Slurm's array variables when absent.
     pub shard: Option<Shard>,
     /// What differs from the preset.
@@ -48,6 +50,8 @@ pub struct RunSummary {
     pub ran: usize,
     /// Samples that were there before.
     pub already: usize,
+    /// Samples taken over from other runs.
+    pub reused: usize,
     /// The fingerprint of the run.
     pub fingerprint: String,
 }
@@ -91,8 +95,24 @@ pub fn run_in(world: &dyn World, mut plan: Plan, options: &RunOptions) -> Result
         manifest.fingerprint(),
         directory.display()
     ));
+    let mut reused = 0;
+    for other in &options.reuse {
+        let wanted: Vec<_> = cells.iter().filter(|cell| !store.is_finished(&cell.id)).collect();
+        let found = store::reusable(other, &manifest, &wanted)?;
+        say(&match &found.obstacle {
+            Some(obstacle) => format!("{}: nothing to take over ({obstacle})", other.display()),
+            None => format!(
+                "{}: took over {} of {} samples",
+                other.display(),
+                found.rows.len(),
+                wanted.len()
+            ),
+        });
+        found.rows.iter().try_for_each(|row| store.append(row))?;
+        reused += found.rows.len();
+    }
     let ran = run::all(world, plan, shard, &mut store, &directory, options.quiet)?;
-    Ok(RunSummary { fingerprint: manifest.fingerprint(), directory, shard, ran, already })
+    Ok(RunSummary { fingerprint: manifest.fingerprint(), directory, shard, ran, already, reused })
 }
 
 /// Takes N of a wall-clock match from the folder's manifest, or measures it; other shards wait.

@@ -5,7 +5,11 @@ mod common;
 use std::{fs, path::Path, process::Command, sync::atomic::AtomicUsize, time::Duration};
 
 use common::{TableWorld, merged, options, plan, uninterrupted};
-use treasure_eval::{Error, commands::run_in, store::Finished};
+use treasure_eval::{
+    Error,
+    commands::{RunOptions, run_in},
+    store::{Finished, Manifest, ModelHash, reusable},
+};
 
 #[test]
 fn any_sharding_gives_the_same_bytes() {
@@ -88,6 +92,81 @@ fn results_of_another_plan_are_refused_with_the_difference() {
         matches!(error, Error::OtherPlan { .. }) && text.contains("continuations: 2, now 3"),
         "{text}"
     );
+}
+
+/// The same plan with one reward less, fewer prompts in another order, and other names.
+fn neighbour() -> treasure_eval::plan::Plan {
+    let mut other = plan();
+    other.name = "neighbour".into();
+    other.traces = 0;
+    other.continuations = 3;
+    other.rewards.remove(0);
+    other.prompts.swap(0, 1);
+    other.variants.retain(|variant| variant.method != "fk");
+    for variant in &mut other.variants {
+        variant.name.push_str(", again");
+        variant.value = Some("resubstitute".into());
+    }
+    other
+}
+
+#[test]
+fn rows_taken_over_from_another_run_are_those_that_would_be_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let [source, fresh, taken] = ["source", "fresh", "taken"].map(|name| folder.path().join(name));
+    uninterrupted(&source);
+    run_in(&TableWorld::new(), neighbour(), &options(&fresh, "0/1", false)).unwrap();
+    let reuse = RunOptions { reuse: vec![source], ..options(&taken, "0/1", false) };
+    let done = run_in(&TableWorld::new(), neighbour(), &reuse).unwrap();
+    // Six variants, one reward, three prompts: two continuations are there, the third is not.
+    assert_eq!((done.reused, done.ran), (6 * 3 * 2, 6 * 3));
+    assert_eq!(merged(&taken), merged(&fresh));
+    // A second time there is nothing left to take.
+    let again = RunOptions { resume: true, ..reuse };
+    let done = run_in(&TableWorld::new(), neighbour(), &again).unwrap();
+    assert_eq!((done.already, done.reused, done.ran), (6 * 3 * 3, 0, 0));
+}
+
+#[test]
+fn rows_that_would_differ_are_not_taken_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("source");
+    uninterrupted(&source);
+    let from = Finished::read(&source).unwrap().manifest;
+    let takes = |plan: &treasure_eval::plan::Plan, hashes: &[ModelHash]| {
+        let manifest = Manifest::new(plan.clone(), hashes.to_vec());
+        let cells = plan.cells();
+        reusable(&source, &manifest, &cells.iter().collect::<Vec<_>>()).unwrap()
+    };
+    // Cells that keep a trace are made anew: two trees of one prompt on two rewards.
+    let all = plan().cells().len();
+    assert_eq!(takes(&plan(), &from.hashes).rows.len(), all - 4);
+    type Change = (&'static str, fn(&mut treasure_eval::plan::Plan));
+    let changes: [Change; 5] = [
+        ("seed", |plan| plan.seed += 1),
+        ("min_length", |plan| plan.min_length += 1),
+        ("model", |plan| plan.model.push('x')),
+        ("reward as", |plan| plan.rewards[0].heldout = None),
+        ("perplexity", |plan| plan.ppl.push('x')),
+    ];
+    for (what, change) in changes {
+        let mut other = plan();
+        change(&mut other);
+        let found = takes(&other, &from.hashes);
+        assert!(found.rows.is_empty(), "{what}");
+        assert!(found.obstacle.as_ref().is_some_and(|o| o.contains(what)), "{found:?}");
+    }
+    let retrained = [ModelHash { sha256: "12".into(), ..from.hashes[0].clone() }];
+    let obstacle = takes(&plan(), &retrained).obstacle;
+    assert_eq!(obstacle.as_deref(), Some("table: other contents"));
+    // A variant that works otherwise, a prompt that says otherwise: only their rows are made anew.
+    let mut other = plan();
+    other.traces = 0;
+    other.variants[0].steps += 1;
+    other.prompts[0].push('!');
+    let found = takes(&other, &from.hashes);
+    let stays = |cell: &&treasure_eval::plan::Cell| cell.variant != 0 && cell.prompt != 0;
+    assert_eq!(found.rows.len(), other.cells().iter().filter(stays).count());
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use treasure_core::{Bans, Denoiser as _, MaskedSeq, TokenId};
 use treasure_models::{Error, MaskedLm, Result, Tokenizer};
 
-use crate::{Layout, Piece};
+use crate::{Layout, Piece, Preset};
 
 /// One part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,21 @@ pub struct Start {
 }
 
 impl Start {
+    /// A prompt under a preset's conventions: the reference counts special tokens and prompt inside the
+    /// length, the project does not.
+    pub fn under(
+        preset: Preset,
+        model: &MaskedLm,
+        prompt: &str,
+        length: usize,
+        min_length: usize,
+    ) -> Result<Self> {
+        match preset {
+            Preset::Plain => Self::prompt(model, prompt, length, min_length),
+            Preset::Fk => Self::whole(model, prompt, length, min_length),
+        }
+    }
+
     /// A prompt and `length` tokens after it, none of the first `min_length` an end of text.
     pub fn prompt(
         model: &MaskedLm,
@@ -49,7 +64,7 @@ impl Start {
     }
 
     /// A prompt in a sequence of `length` tokens, special tokens and prompt included.
-    pub fn whole(model: &MaskedLm, prompt: &str, length: usize, min_length: usize) -> Result<Self> {
+    fn whole(model: &MaskedLm, prompt: &str, length: usize, min_length: usize) -> Result<Self> {
         let taken = Self::prompt(model, prompt, 1, 0)?.state.len() - 1;
         if taken >= length {
             let what = format!("prompt {prompt:?}");

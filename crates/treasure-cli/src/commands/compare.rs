@@ -189,11 +189,8 @@ impl Compare {
         }
         let setup = parts.setup(self.plan(method, search, common)?, false)?;
         let (length, min_length) = (setup.plan.length, setup.plan.min_length);
-        let start = match self.preset {
-            PresetKind::Plain => Start::prompt,
-            PresetKind::Fk => Start::whole,
-        };
-        let start = start(&setup.model, &self.prompt, length, min_length)?;
+        let preset = self.preset.conventions();
+        let start = Start::under(preset, &setup.model, &self.prompt, length, min_length)?;
         let job = Job { prompt_index: 0, sample: 0, start: &start };
         let denoiser = Batched { inner: setup.model.clone(), size: self.model.batch_size };
         let scores = TextScores(setup.reward.clone());

@@ -31,6 +31,7 @@ Examples:
   treasure eval run main --quick
   treasure eval run main --out runs/main --resume
   treasure eval run main --out runs/main --shard 0/4
+  treasure eval run main --out runs/more --continuations 8 --reuse runs/main
 
 Under a Slurm job array the shard comes from the array's variables.")]
     Run(Run),
@@ -79,6 +80,9 @@ pub struct Run {
     /// Continue a run that was cut short: finished samples are kept and not repeated
     #[arg(long)]
     pub resume: bool,
+    /// Take over samples of other runs that this one would make the same way
+    #[arg(long, value_name = "DIR")]
+    pub reuse: Vec<PathBuf>,
     /// Run one part of N; results are the same at any sharding
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
@@ -140,6 +144,7 @@ impl Run {
             },
             out: self.out.clone(),
             resume: self.resume,
+            reuse: self.reuse.clone(),
             shard: self.shard,
             overrides: Overrides {
                 model: self.model.clone(),
@@ -155,14 +160,18 @@ impl Run {
             return print::line(json!({
                 "directory": done.directory, "fingerprint": done.fingerprint,
                 "shard": format!("{}/{}", done.shard.index, done.shard.count),
-                "ran": done.ran, "already": done.already,
+                "ran": done.ran, "already": done.already, "reused": done.reused,
             }));
         }
         print::line(format!(
-            "{}: {} samples made, {} were there   plan {}",
+            "{}: {} samples made, {} were there{}   plan {}",
             done.directory.display(),
             done.ran,
             done.already,
+            match done.reused {
+                0 => String::new(),
+                count => format!(", {count} taken over"),
+            },
             done.fingerprint
         ))
     }

@@ -268,10 +268,9 @@ impl Generate {
             return Ok(vec![Start::template(&setup.model, &template.parts)?]);
         }
         let (length, min_length) = (setup.plan.length, setup.plan.min_length);
-        let start = match setup.plan.preset {
-            PresetKind::Plain => Start::prompt,
-            PresetKind::Fk => Start::whole,
-        };
-        prompts.iter().map(|prompt| Ok(start(&setup.model, prompt, length, min_length)?)).collect()
+        let preset = setup.plan.preset.conventions();
+        let start =
+            |prompt: &String| Start::under(preset, &setup.model, prompt, length, min_length);
+        prompts.iter().map(|prompt| Ok(start(prompt)?)).collect()
     }
 }

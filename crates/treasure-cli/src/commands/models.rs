@@ -9,7 +9,7 @@ use crate::{
     Verdict,
     failure::{OrFail as _, Outcome},
     loading::{self, POCKET},
-    options::{common::Common, model::ModelOptions},
+    options::{common::Common, model::CheckpointOptions},
     output::{number, print},
 };
 
@@ -36,18 +36,9 @@ pub struct Inspect {
     /// `pocket`, `pocket/NAME`, a directory, a GGUF file or a hub id
     #[arg(value_name = "MODEL")]
     pub name: String,
-    /// Directory or hub id of the tokenizer, where the model ships none
-    #[arg(long, value_name = "DIR-OR-ID")]
-    pub tokenizer: Option<String>,
-    /// The mask token's id, where the checkpoint does not say
-    #[arg(long, value_name = "ID")]
-    pub mask_id: Option<u32>,
-    /// How weights are held in memory: auto, f32, f16, bf16 or int8
-    #[arg(long, value_name = "TYPE", default_value = "auto")]
-    pub dtype: String,
-    /// Read the files as another architecture, such as `diffullama`
-    #[arg(long = "as", value_name = "ARCHITECTURE")]
-    pub read_as: Option<String>,
+    /// How to read its files.
+    #[command(flatten)]
+    pub checkpoint: CheckpointOptions,
 }
 
 impl Models {
@@ -126,16 +117,8 @@ fn list(common: &Common) -> Outcome<()> {
 
 impl Inspect {
     fn run(&self, common: &Common) -> Outcome<()> {
-        let options = ModelOptions {
-            model: self.name.clone(),
-            tokenizer: self.tokenizer.clone(),
-            mask_id: self.mask_id,
-            dtype: self.dtype.clone(),
-            read_as: self.read_as.clone(),
-            batch_size: None,
-        };
         loading::check_pocket(&self.name)?;
-        let load = loading::load_options(&options)?;
+        let load = loading::load_options(&self.checkpoint)?;
         let what = inspect(&loading::resolver(), &self.name, &load)
             .context(|| format!("model {}", self.name))?;
         let row = describe(&self.name, &what);

@@ -192,14 +192,15 @@ impl Plan {
         if preset == PresetKind::Fk && asked.method == Method::Fk {
             knobs.follow_reference(asked.search)?;
         }
+        let checkpoint = &asked.model.checkpoint;
         Ok(Self {
             preset,
             protocol: (preset == PresetKind::Fk).then(Protocol::reference),
             model: asked.model.model.clone(),
-            tokenizer: asked.model.tokenizer.clone(),
-            mask_id: asked.model.mask_id,
-            dtype: asked.model.dtype.clone(),
-            read_as: asked.model.read_as.clone(),
+            tokenizer: checkpoint.tokenizer.clone(),
+            mask_id: checkpoint.mask_id,
+            dtype: checkpoint.dtype.clone(),
+            read_as: checkpoint.read_as.clone(),
             reward: asked.reward.reward.clone(),
             reward_dtype: asked.reward.reward_dtype.clone(),
             judge: asked.reward.judge.clone(),

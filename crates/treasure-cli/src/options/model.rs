@@ -9,6 +9,17 @@ pub struct ModelOptions {
     /// `pocket`, a directory in Hugging Face layout, or a hub id
     #[arg(long, value_name = "MODEL", default_value = "pocket")]
     pub model: String,
+    /// How to read its files.
+    #[command(flatten)]
+    pub checkpoint: CheckpointOptions,
+    /// Most states in one model batch; the result does not depend on it
+    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
+    pub batch_size: Option<std::num::NonZeroUsize>,
+}
+
+/// How to read a checkpoint's files.
+#[derive(Args, Clone, Debug)]
+pub struct CheckpointOptions {
     /// Directory or hub id of the tokenizer, where the model ships none
     #[arg(long, value_name = "DIR-OR-ID")]
     pub tokenizer: Option<String>,
@@ -21,7 +32,4 @@ pub struct ModelOptions {
     /// Read the files as another architecture, such as `diffullama`
     #[arg(long = "as", value_name = "ARCHITECTURE")]
     pub read_as: Option<String>,
-    /// Most states in one model batch; the result does not depend on it
-    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
-    pub batch_size: Option<std::num::NonZeroUsize>,
 }

@@ -127,6 +127,33 @@ fn a_run_continues_from_the_rows_of_its_report_and_repeats_none() {
 }
 
 #[test]
+fn more_continuations_take_over_the_samples_of_fewer() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path(), &judge());
+    whole(folder.path(), &config);
+    let few = folder.path().join("whole").display().to_string();
+    let more = |name: &str, reuse: &[&str]| {
+        let out = folder.path().join(name);
+        let shown = out.display().to_string();
+        let mut args = vec!["eval", "run", &config, "--out", &shown, "--continuations", "3"];
+        args.extend(reuse);
+        let output = run(&args, 0);
+        (stderr(&output) + &stdout(&output), merged(&out))
+    };
+    let (_, fresh) = more("fresh", &[]);
+    let (said, taken) = more("taken", &["--reuse", &few]);
+    assert_eq!(taken, fresh);
+    // Of the samples that are there, the two with a trace are made anew.
+    assert!(said.contains(&format!("took over {} of {}", ROWS - 2, ROWS / 2 * 3)), "{said}");
+    let (said, _) = more("other", &["--reuse", &few, "--seed", "1"]);
+    assert!(said.contains("nothing to take over (seed: 0 there, 1 here)"), "{said}");
+    let nowhere = folder.path().join("nowhere").display().to_string();
+    let out = folder.path().join("none").display().to_string();
+    let words = stderr(&run(&["eval", "run", &config, "--out", &out, "--reuse", &nowhere], 2));
+    assert!(words.contains("manifest.json: reading failed"), "{words}");
+}
+
+#[test]
 fn an_unknown_preset_is_answered_with_the_presets_there_are() {
     let output = run(&["eval", "run", "mian"], 2);
     assert_eq!(
@@ -162,6 +189,10 @@ fn results_of_another_plan_stay_and_are_not_mixed() {
     assert!(words.contains("plan.seed: 0, now 1"), "{words}");
     assert!(words.contains("hint: choose another folder with --out"), "{words}");
     assert_eq!(merged(&out), before);
+    // Weights held in another type give other texts.
+    let args = ["eval", "run", &config, "--out", &shown, "--dtype", "int8", "--resume"];
+    let words = stderr(&run(&args, 2));
+    assert!(words.contains("hashes.0.sha256: ") && words.contains(" as int8"), "{words}");
     // The same plan again, without --resume, is not taken for a wish to continue.
     let words = stderr(&run(&["eval", "run", &config, "--out", &shown], 2));
     assert!(words.contains("already holds 28 finished samples of this plan"), "{words}");

@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::Plan;
 use crate::config::{Budget, MethodConfig, Particles, Steps};
 
+/// How a tree values nodes unless a config says otherwise.
+const DEFAULT_VALUE: &str = "resubstitute";
+/// How a tree keeps nodes unless a config says otherwise.
+const DEFAULT_SELECT: &str = "top";
+
 /// A method with one choice of every setting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
@@ -57,6 +62,20 @@ impl Variant {
     /// Whether one cell serves every reward.
     pub fn serves_all_rewards(&self) -> bool {
         self.shared || matches!(self.method.as_str(), "base" | "fhs" | "greedy")
+    }
+
+    /// Whether two variants give the same texts: what they are called and where they run does not matter.
+    pub fn same_work(&self, other: &Self) -> bool {
+        let plain = |variant: &Self| Self {
+            id: String::new(),
+            name: String::new(),
+            value: variant.value.clone().filter(|value| value != DEFAULT_VALUE),
+            select: variant.select.clone().filter(|select| select != DEFAULT_SELECT),
+            prompts: 0,
+            trace: false,
+            ..variant.clone()
+        };
+        plain(self) == plain(other)
     }
 
     /// The per-step width the paper calls NFE: m of a tree, N of a population, else 1.
@@ -159,7 +178,7 @@ fn variant_id(variant: &Variant, several_steps: bool) -> String {
     if variant.sampler.as_deref() == Some("first-hitting") {
         push("fh".into());
     }
-    for (setting, default) in [(&variant.value, "resubstitute"), (&variant.select, "top")] {
+    for (setting, default) in [(&variant.value, DEFAULT_VALUE), (&variant.select, DEFAULT_SELECT)] {
         if let Some(setting) = setting.as_ref().filter(|setting| *setting != default) {
             push(setting.clone());
         }

@@ -9,7 +9,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 use treasure_core::{Denoiser, Reward, TokenId};
-use treasure_models::{LoadOptions, MaskedLm, Resolver, Source};
+use treasure_models::{Dtype, LoadOptions, MaskedLm, Resolver, Source};
 use treasure_rewards::{
     Composite, Detokenize, Pipeline, Preset, RewardOptions, Rewards, Spec, Start, TextReward as _,
     spec::Leaf,
@@ -29,6 +29,7 @@ type Known = Mutex<HashMap<String, Arc<Composite>>>;
 pub struct TextWorld {
     resolver: Resolver,
     model: Arc<MaskedLm>,
+    dtype: Dtype,
     preset: Preset,
     /// What the search optimises, under the plan's protocol.
     rewards: Rewards,
@@ -58,6 +59,7 @@ impl TextWorld {
         let options = |preset| RewardOptions { preset, cache_bytes: 0, ..RewardOptions::default() };
         Ok(Self {
             model: Arc::new(model),
+            dtype: load.dtype,
             preset,
             rewards: Rewards::new(resolver.clone(), options(preset)),
             known_rewards: Mutex::default(),
@@ -104,12 +106,7 @@ impl World for TextWorld {
     }
 
     fn start(&self, plan: &Plan, prompt: &str) -> Result<Start> {
-        // The reference counts BOS and prompt inside the length, the project does not.
-        let start = match plan.protocol {
-            Protocol::Own => Start::prompt,
-            Protocol::Fk => Start::whole,
-        };
-        start(&self.model, prompt, plan.length, plan.min_length)
+        Start::under(self.preset, &self.model, prompt, plan.length, plan.min_length)
             .map_err(failed(&format!("prompt {prompt:?}"), "cannot be continued"))
     }
 
@@ -184,7 +181,12 @@ impl World for TextWorld {
                 .resolver
                 .resolve(&name, None)
                 .map_err(failed(&format!("model {name}"), "cannot be found"))?;
-            hashes.push(ModelHash { sha256: hash_source(&source)?, name });
+            let mut sha256 = hash_source(&source)?;
+            // Weights held in another type than usual give other numbers: that is another model.
+            if name == plan.model && self.dtype != Dtype::default() {
+                sha256 += &format!(" as {}", self.dtype);
+            }
+            hashes.push(ModelHash { name, sha256 });
         }
         // A rule is its own text; a server or a program cannot be hashed, and the manifest says so.
         hashes.extend(

@@ -15,6 +15,7 @@
 mod appender;
 mod manifest;
 mod merge;
+mod reuse;
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -25,6 +26,7 @@ use std::{
 pub use appender::{Appender, Recovery};
 pub use manifest::{Manifest, ModelHash, hash_directory};
 pub use merge::{Merged, merge};
+pub use reuse::{Reusable, reusable};
 
 use crate::{Error, Result, error::at, row::Row, shard::Shard};
 

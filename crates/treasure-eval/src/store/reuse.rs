@@ -1,0 +1,120 @@
+//! Rows of another run that need not be computed again.
+//!
+//! Guarantee: a row is taken only where computing it would give the same row: same version, models and
+//! judges, same search on the same prompt with the same key. Only the seconds are the other run's.
+
+use std::{collections::BTreeMap, path::Path};
+
+use super::{Finished, Manifest};
+use crate::{
+    Result,
+    config::Kind,
+    plan::{Cell, Plan},
+    row::{Row, Timing},
+};
+
+/// What another run has for this one.
+#[derive(Clone, Debug)]
+pub struct Reusable {
+    /// The rows, as this run would have written them.
+    pub rows: Vec<Row>,
+    /// Why none of the other run's rows can be taken, if that is so for all of them.
+    pub obstacle: Option<String>,
+}
+
+/// The rows of the run in `directory` that answer `wanted` cells of `manifest`'s plan.
+pub fn reusable(directory: &Path, manifest: &Manifest, wanted: &[&Cell]) -> Result<Reusable> {
+    let other = Finished::read(directory)?;
+    let obstacle = obstacle(manifest, &other.manifest);
+    if obstacle.is_some() {
+        return Ok(Reusable { rows: Vec::new(), obstacle });
+    }
+    let (own, theirs) = (&manifest.plan, &other.manifest.plan);
+    let cells = theirs.cells();
+    let by_id: BTreeMap<&str, &Row> = other.rows.iter().map(|row| (row.id.as_str(), row)).collect();
+    let fingerprint = manifest.fingerprint();
+    let rows = wanted.iter().filter(|cell| !own.traced(cell)).filter_map(|cell| {
+        let same = cells.iter().find(|their| same_work((own, cell), (theirs, their)))?;
+        adopt(own, cell, &fingerprint, by_id.get(same.id.as_str())?)
+    });
+    Ok(Reusable { rows: rows.collect(), obstacle: None })
+}
+
+/// The first thing about two runs that makes all their rows differ.
+fn obstacle(own: &Manifest, other: &Manifest) -> Option<String> {
+    let (a, b) = (&own.plan, &other.plan);
+    if a.kind != Kind::Search || b.kind != Kind::Search {
+        return Some("only searches can be shared".into());
+    }
+    let settings = [
+        ("version", own.version.clone(), other.version.clone()),
+        ("protocol", format!("{:?}", a.protocol), format!("{:?}", b.protocol)),
+        ("seed", a.seed.to_string(), b.seed.to_string()),
+        ("model", a.model.clone(), b.model.clone()),
+        ("scorer of perplexity", a.ppl.clone(), b.ppl.clone()),
+        ("length", a.length.to_string(), b.length.to_string()),
+        ("min_length", a.min_length.to_string(), b.min_length.to_string()),
+    ];
+    if let Some((what, own, other)) = settings.into_iter().find(|(_, own, other)| own != other) {
+        return Some(format!("{what}: {other} there, {own} here"));
+    }
+    // Each text carries the numbers of every judge of its plan.
+    if let Some(reward) = a.rewards.iter().find(|reward| !b.rewards.contains(reward)) {
+        return Some(format!("reward {}: not there, or with other judges", reward.name));
+    }
+    // Prompts are compared one by one.
+    let models = |manifest: &Manifest| {
+        let mut hashes = manifest.hashes.clone();
+        hashes.retain(|hash| hash.name != "prompts");
+        hashes
+    };
+    let known = models(other);
+    let changed = models(own).into_iter().find(|hash| !known.contains(hash));
+    changed.map(|hash| format!("{}: other contents", hash.name))
+}
+
+/// Whether two cells are the same search.
+fn same_work((own, cell): (&Plan, &Cell), (other, their): (&Plan, &Cell)) -> bool {
+    let reward = |plan: &Plan, cell: &Cell| cell.reward.map(|reward| plan.rewards[reward].clone());
+    cell.continuation == their.continuation
+        && own.prompts[cell.prompt] == other.prompts[their.prompt]
+        && reward(own, cell) == reward(other, their)
+        && own.variants[cell.variant].same_work(&other.variants[their.variant])
+}
+
+/// Another run's row as this run's, with the texts and judges of this run's rewards.
+fn adopt(plan: &Plan, cell: &Cell, fingerprint: &str, row: &Row) -> Option<Row> {
+    let ours = |score: &str| {
+        let name = score.split('/').next();
+        score == "ppl" || plan.rewards.iter().any(|reward| Some(reward.name.as_str()) == name)
+    };
+    let mut samples = Vec::new();
+    let mut search = Vec::new();
+    let mut take = |index: usize| {
+        let mut sample = row.samples[index].clone();
+        sample.scores.retain(|score, _| ours(score));
+        samples.push(sample);
+        search.push(row.seconds(index));
+    };
+    let place = |name: &str| row.samples.iter().position(|s| s.reward.as_deref() == Some(name));
+    match plan.variants[cell.variant].shared {
+        true => {
+            for reward in &plan.rewards {
+                take(place(&reward.name)?);
+            }
+        }
+        false => (0..row.samples.len()).for_each(&mut take),
+    }
+    let timing = row.timing.as_ref().map(|timing| Timing { search, judging: timing.judging });
+    Some(Row {
+        id: cell.id.clone(),
+        plan: fingerprint.into(),
+        variant: plan.variants[cell.variant].id.clone(),
+        prompt: cell.prompt,
+        continuation: cell.continuation,
+        samples,
+        branching: Vec::new(),
+        variation: Vec::new(),
+        timing,
+    })
+}
