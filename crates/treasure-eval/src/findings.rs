@@ -114,17 +114,16 @@ fn by_width(plan: &Plan, summaries: &[Summary]) -> Finding {
             let named: Vec<_> = own.iter().filter(|s| s.settings.name == name).collect();
             for pair in named.windows(2) {
                 let key = Key::new(plan.seed).fold(0x51de).fold(pair[1].variant as u64);
-                let step = |of: fn(&Summary) -> &Vec<((usize, usize), f64)>| {
-                    paired(of(pair[1]), of(pair[0]), key).map(|c| c.difference)
-                };
-                let Some(optimised) = step(|s| &s.values) else { continue };
+                let (from, to) = (pair[0], pair[1]);
+                let Some(optimised) = paired(&to.values, &from.values, key) else { continue };
+                let heldout = paired(&to.heldout_values, &from.heldout_values, key);
                 rows.push(vec![
                     reward.to_owned(),
-                    label(pair[0]),
-                    label(pair[1]),
-                    interval(Some(optimised), 1.0, 3),
-                    interval(step(|s| &s.heldout_values), 1.0, 3),
-                    optimised.n.to_string(),
+                    label(from),
+                    label(to),
+                    interval(Some(optimised.difference), 1.0, 3),
+                    interval(heldout.map(|test| test.difference), 1.0, 3),
+                    optimised.difference.n.to_string(),
                 ]);
             }
         }
