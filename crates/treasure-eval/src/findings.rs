@@ -194,7 +194,11 @@ fn held_out(plan: &Plan, summaries: &[Summary]) -> Finding {
 /// The share of a gain that the twin sees; only a gain that is there can be confirmed.
 fn confirmed(judge: &Comparison, twin: &Comparison) -> String {
     match judge.difference.lo > 0.0 {
-        true => format!("{:.0} %", 100.0 * twin.difference.mean / judge.difference.mean),
+        true => {
+            let percent = (100.0 * twin.difference.mean / judge.difference.mean).round();
+            // Adding zero turns a minus zero into a plain one.
+            format!("{:.0} %", percent + 0.0)
+        }
         false => "no gain".into(),
     }
 }

@@ -51,14 +51,15 @@ fn mean_of(estimate: Option<Estimate>) -> Option<f64> {
 }
 
 /// One row per method × width × reward. `dist1…3` are the reference script's, which the paper reports;
-/// `heldout` is the mean value of the held-out twin, in the reward's own unit.
+/// `heldout` is the mean value of the held-out twin, in the reward's own unit. A method with several
+/// unmasking groups says so in its name, since the columns have no room for it.
 pub fn csv(summaries: &[Summary]) -> String {
     let mut out = COLUMNS.join(",") + "\n";
     for s in summaries {
         let [nfe, nfe_hits, calls, cache_hits] = s.cost;
         let [dist1, dist2, dist3] = s.dist_reference;
         let row = [
-            field(&s.settings.name),
+            field(&(s.settings.name.clone() + &groups(s))),
             whole(s.settings.beam_width),
             whole(s.settings.tree_width),
             whole(s.particles),
@@ -133,10 +134,15 @@ pub fn label(s: &Summary) -> String {
             false => _ = write!(label, " N={n}"),
         }
     }
-    if settings.groups > 1 {
-        let _ = write!(label, " k={}", settings.groups);
+    label + &groups(s)
+}
+
+/// The end of a name: how many unmasking groups there are, if not one.
+fn groups(s: &Summary) -> String {
+    match s.settings.groups {
+        0 | 1 => String::new(),
+        k => format!(" k={k}"),
     }
-    label
 }
 
 /// A cell with its interval; "–" where there is none.

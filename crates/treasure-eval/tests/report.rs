@@ -76,6 +76,19 @@ fn the_table_has_one_row_per_method_width_and_reward_with_the_agreed_columns() {
 }
 
 #[test]
+fn unmasking_groups_are_part_of_a_methods_name() {
+    let folder = tempfile::tempdir().unwrap();
+    uninterrupted(folder.path());
+    let run = Finished::read(folder.path()).unwrap();
+    let mut summaries = summarise(&run.manifest.plan, &run.rows);
+    assert!(!tables::csv(&summaries).contains(" k="));
+    let tree = summaries.iter_mut().find(|s| s.settings.method == "treasure").unwrap();
+    tree.settings.groups = 3;
+    assert!(tables::label(tree).ends_with(" k=3"));
+    assert_eq!(tables::csv(&summaries).matches(" k=3,").count(), 1);
+}
+
+#[test]
 fn a_summary_is_the_mean_of_its_rows_and_shared_candidates_serve_every_reward() {
     let folder = tempfile::tempdir().unwrap();
     uninterrupted(folder.path());

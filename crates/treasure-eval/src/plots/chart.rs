@@ -17,11 +17,13 @@ const INK: RGBColor = RGBColor(0, 0, 1);
 const GRID: RGBColor = RGBColor(0, 0, 2);
 const SIZE: (u32, u32) = (640, 380);
 const LEGEND: u32 = 170;
+/// How many colours and markers there are.
+const STYLES: usize = 10;
 /// Dash and gap of each series in pixels; the first is solid.
 const DASHES: [(i32, i32); 4] = [(1, 0), (8, 4), (2, 3), (12, 3)];
 
 fn series_code(series: usize) -> RGBColor {
-    RGBColor(0, 0, 0xa0 + (series % 8) as u8)
+    RGBColor(0, 0, 0xa0 + (series % STYLES) as u8)
 }
 
 /// A point with an optional interval.
@@ -42,8 +44,8 @@ pub struct Line {
     pub label: Option<String>,
     /// Which colour, marker and dash.
     pub style: usize,
-    /// Whether each point has a marker.
-    pub markers: bool,
+    /// Of so many points one has a marker; 0 for none at all.
+    pub points_per_marker: usize,
     /// Its points, from left to right.
     pub points: Vec<Point>,
 }
@@ -174,9 +176,12 @@ impl Chart {
                     chart.draw_series([bar]).map_err(text)?;
                 }
             }
-            if line.markers {
+            if line.points_per_marker > 0 {
                 let mark = || Polygon::new(marker(line.style), code.filled());
-                let marks = points.iter().map(|&at| EmptyElement::at(at) + mark());
+                // Series that lie on each other show their markers in turn.
+                let first = line.style % line.points_per_marker;
+                let marked = points.iter().skip(first).step_by(line.points_per_marker);
+                let marks = marked.map(|&at| EmptyElement::at(at) + mark());
                 chart.draw_series(marks).map_err(text)?;
             }
         }
@@ -198,7 +203,7 @@ impl Chart {
                 area.draw(&piece).map_err(text)?;
                 from = to + gap.max(1);
             }
-            if line.markers {
+            if line.points_per_marker > 0 {
                 let mark = Polygon::new(marker(line.style), code.filled());
                 area.draw(&(EmptyElement::at((19, y)) + mark)).map_err(text)?;
             }
@@ -210,7 +215,7 @@ impl Chart {
 
 /// The outline of a marker around (0, 0), in pixels: disc, square, triangle, diamond, plus, and so on.
 fn marker(style: usize) -> Vec<(i32, i32)> {
-    match style % 8 {
+    match style % STYLES {
         0 => vec![
             (5, 0),
             (4, 3),
@@ -244,7 +249,9 @@ fn marker(style: usize) -> Vec<(i32, i32)> {
         ],
         5 => vec![(0, 6), (6, -5), (-6, -5)],
         6 => vec![(-6, -2), (6, -2), (6, 2), (-6, 2)],
-        _ => vec![(-5, -5), (5, -5), (-5, 5), (5, 5)],
+        7 => vec![(-5, -5), (5, -5), (-5, 5), (5, 5)],
+        8 => vec![(-2, -6), (2, -6), (2, 6), (-2, 6)],
+        _ => vec![(-5, -5), (-5, 5), (5, -5), (5, 5)],
     }
 }
 
@@ -300,13 +307,13 @@ mod tests {
                 Line {
                     label: Some("one & only".into()),
                     style: 0,
-                    markers: true,
+                    points_per_marker: 1,
                     points: vec![point(1.0, 2.0), point(10.0, 3.0)],
                 },
                 Line {
                     label: Some("two".into()),
                     style: 1,
-                    markers: true,
+                    points_per_marker: 1,
                     points: vec![point(2.0, 1.0)],
                 },
             ],
@@ -333,6 +340,33 @@ mod tests {
             }
         }
         assert!(figure.standalone().contains("prefers-color-scheme:dark"));
+    }
+
+    #[test]
+    fn ten_series_look_different_without_colour() {
+        let looks: std::collections::BTreeSet<_> =
+            (0..STYLES).map(|style| (marker(style), DASHES[style % DASHES.len()])).collect();
+        assert_eq!(looks.len(), 10);
+        let ten = (0..STYLES).map(|style| Line { style, ..chart().lines[0].clone() });
+        let svg = Chart { lines: ten.collect(), ..chart() }.draw().unwrap().unwrap().svg;
+        for style in 0..STYLES {
+            let code = format!("fill=\"#0000{:02X}\"", 0xa0 + style);
+            assert!(svg.contains(&code) && super::super::STYLE.contains(&code), "{code}");
+        }
+    }
+
+    #[test]
+    fn markers_can_be_sparse() {
+        let marks = |points_per_marker| {
+            let mut chart = chart();
+            chart.lines.truncate(1);
+            let points = (0..20).map(|x| Point { x: f64::from(x + 1), y: 1.0, interval: None });
+            chart.lines[0] =
+                Line { points_per_marker, points: points.collect(), ..chart.lines[0].clone() };
+            chart.draw().unwrap().unwrap().svg.matches("<polygon").count()
+        };
+        // One more stands in the legend.
+        assert_eq!([marks(0), marks(1), marks(8)], [0, 21, 4]);
     }
 
     #[test]

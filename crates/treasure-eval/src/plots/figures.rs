@@ -40,7 +40,7 @@ pub fn curves(reward: &str, summaries: &[Summary]) -> Result<Vec<Figure>> {
                     interval: Some((s.mean.lo, s.mean.hi)),
                 })
                 .collect();
-            Line { label: Some((*method).into()), style, markers: true, points }
+            Line { label: Some((*method).into()), style, points_per_marker: 1, points }
         });
         figures.extend(
             Chart {
@@ -67,7 +67,8 @@ pub fn beam_width(reward: &str, summaries: &[Summary]) -> Result<Option<Figure>>
             Some(Point { x, y: s.mean.mean, interval: Some((s.mean.lo, s.mean.hi)) })
         })
         .collect();
-    let line = Line { label: Some("TReASURe, m = 4".into()), style: 0, markers: true, points };
+    let line =
+        Line { label: Some("TReASURe, m = 4".into()), style: 0, points_per_marker: 1, points };
     Chart {
         name: format!("{reward}-by-beam-width"),
         caption: format!(
@@ -102,7 +103,7 @@ pub fn branching(rows: &[Row]) -> Result<Vec<Figure>> {
                     interval: None,
                 })
                 .collect();
-            Line { label: Some(format!("b = {width}")), style, markers: true, points }
+            Line { label: Some(format!("b = {width}")), style, points_per_marker: 1, points }
         });
         figures.extend(
             Chart {
@@ -134,7 +135,7 @@ pub fn variation(plan: &Plan, rows: &[Row]) -> Result<Vec<Figure>> {
         let line = |style, label: &str, y: fn(&Spread) -> f64| Line {
             label: Some(label.into()),
             style,
-            markers: false,
+            points_per_marker: 0,
             points: row
                 .variation
                 .iter()
@@ -178,7 +179,7 @@ pub fn trajectories(reward: &str, variant: &str, rows: &[Row]) -> Result<Option<
         Line {
             label: Some(format!("trial {}", trial + 1)),
             style: trial,
-            markers: false,
+            points_per_marker: 8,
             points: sample.trajectory.iter().map(point).collect(),
         }
     });
