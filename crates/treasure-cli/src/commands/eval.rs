@@ -81,6 +81,8 @@ pub struct Run {
     #[arg(long)]
     pub resume: bool,
     /// Take over samples of other runs that this one would make the same way
+    ///
+    /// They keep the seconds of the run they come from: use it for runs of the same machine and --threads.
     #[arg(long, value_name = "DIR")]
     pub reuse: Vec<PathBuf>,
     /// Run one part of N; results are the same at any sharding
