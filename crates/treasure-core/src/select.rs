@@ -47,6 +47,28 @@ pub struct Selection {
     pub resampled: bool,
 }
 
+impl Selection {
+    /// Replaces the population by drawn ancestors, which take its slots in turn.
+    fn resample(
+        &mut self,
+        ancestors: &[usize],
+        proposals: &Proposals,
+        weight: impl Fn(Weight) -> Weight,
+    ) {
+        let resampled = (ancestors.iter().zip(&self.kept))
+            .map(|(&ancestor, &Kept { slot, .. })| {
+                let Kept { child, weight: before, .. } = self.kept[ancestor];
+                Kept { child, slot, weight: weight(before) }
+            })
+            .collect();
+        for child in 0..proposals.children.len() {
+            self.fates.insert(child, PruneReason::Resampled);
+        }
+        self.kept = resampled;
+        self.resampled = true;
+    }
+}
+
 /// A way to pick the next population.
 pub trait Select {
     /// Whether this step needs values. `step.last` is known only after the children were proposed.

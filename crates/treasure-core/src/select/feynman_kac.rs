@@ -5,9 +5,9 @@
 //! final sequence, so the normaliser is unbiased for E exp(λ r) and the weighted particles converge to
 //! the target p·exp(λ r)/Z; the last step weighs but does not resample, so the best is never lost.
 
-use super::{Kept, Select, Selection, keep_all::keep_all};
+use super::{Select, Selection, keep_all::keep_all};
 use crate::{
-    Flow, Potential, PruneReason, Resampling,
+    Flow, Potential, Resampling,
     population::{Node, Proposals, Run, Step, Weight},
     propose::purpose,
     resample::{LogWeights, draw},
@@ -91,18 +91,8 @@ impl Select for FeynmanKac {
         *run.log_normalizer.get_or_insert(0.0) += weights.log_mean();
         let key = run.key.fold(purpose::RESAMPLE).fold(step.index as u64);
         let ancestors = draw(self.resampling, &weights, key);
-        let slots: Vec<usize> = selection.kept.iter().map(|kept| kept.slot).collect();
-        let resampled = (ancestors.iter().zip(slots))
-            .map(|(&ancestor, slot)| {
-                let Kept { child, weight, .. } = selection.kept[ancestor];
-                Kept { child, slot, weight: Weight { log_weight: 0.0, ..weight } }
-            })
-            .collect();
-        for child in 0..proposals.children.len() {
-            selection.fates.insert(child, PruneReason::Resampled);
-        }
-        selection.kept = resampled;
-        selection.resampled = true;
+        let spent = |weight| Weight { log_weight: 0.0, ..weight };
+        selection.resample(&ancestors, proposals, spent);
         Ok(selection)
     }
 }

@@ -4,9 +4,9 @@
 //! all-zero → uniform, rewards that start at 0, a multinomial draw at the last step too, so that the
 //! best particle may be lost. Only the method `FkReference` uses it.
 
-use super::{Kept, Select, Selection, keep_all::keep_all};
+use super::{Select, Selection, keep_all::keep_all};
 use crate::{
-    Flow, Potential, PruneReason, Resampling,
+    Flow, Potential, Resampling,
     population::{Node, Proposals, Run, Step, Weight},
     propose::purpose,
     resample::{LogWeights, draw},
@@ -82,15 +82,7 @@ impl Select for FkReferenceResampler {
         selection.ess = Some(weights.effective_sample_size());
         let key = run.key.fold(purpose::RESAMPLE).fold(step.index as u64);
         let ancestors = draw(Resampling::Multinomial, &weights, key);
-        let slots: Vec<usize> = selection.kept.iter().map(|kept| kept.slot).collect();
-        let resampled = (ancestors.iter().zip(slots))
-            .map(|(&ancestor, slot)| Kept { slot, ..selection.kept[ancestor] })
-            .collect();
-        for child in 0..proposals.children.len() {
-            selection.fates.insert(child, PruneReason::Resampled);
-        }
-        selection.kept = resampled;
-        selection.resampled = true;
+        selection.resample(&ancestors, proposals, |weight| weight);
         Ok(selection)
     }
 }
