@@ -1,6 +1,6 @@
 //! Labels by name or index, and what to say when a classifier has no such label.
 
-use crate::{Error, Result};
+use crate::{Error, Range, Result, spec::ValueKind};
 
 /// The index of the label a user asked for: by name in any case, else by number.
 pub(crate) fn find(known: &[String], wanted: &str) -> Option<usize> {
@@ -20,6 +20,14 @@ pub(crate) fn find_or_only(name: &str, known: &[String], wanted: Option<&str>) -
             name,
             format!("expected a label after #, one of {}", known.join(", ")),
         )),
+    }
+}
+
+/// The numbers of a classifier. Without a label it may be a reward model, whose one number is anything.
+pub(crate) fn range(wanted: Option<&str>, value: ValueKind) -> Range {
+    match (wanted, value) {
+        (None, ValueKind::LogProb) => Range::ANY,
+        (_, value) => value.range(),
     }
 }
 

@@ -12,10 +12,11 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    Server,
     fleet::{Answer, Failure, Fleet},
     numbers::ln_probability,
 };
-use crate::{Error, Explained, Range, Result, TextReward, labels, spec::ValueKind};
+use crate::{Error, Explained, Range, Result, labels, spec::ValueKind};
 
 pub(super) struct Classify {
     fleet: Fleet,
@@ -155,29 +156,18 @@ impl Classify {
     }
 }
 
-impl TextReward for Classify {
-    fn name(&self) -> &str {
-        &self.fleet.name
-    }
-
-    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        Ok(self.explain(texts)?.into_iter().map(|row| row.value).collect())
+impl Server for Classify {
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
     }
 
     fn range(&self) -> Range {
-        match (&self.label, self.value) {
-            (None, ValueKind::LogProb) => Range::ANY,
-            (_, value) => value.range(),
-        }
+        labels::range(self.label.as_deref(), self.value)
     }
 
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
         let rows = self.fleet.dispatch(texts, |chunk| self.ask(chunk))?;
         let names = self.learn(&rows)?;
         rows.iter().map(|row| self.explain_row(row, &names)).collect()
-    }
-
-    fn batch_size(&self) -> usize {
-        usize::MAX // The fleet makes the batches, so that all servers work at once.
     }
 }

@@ -6,8 +6,11 @@
 
 use serde_json::{Value, json};
 
-use super::fleet::{Answer, Failure, Fleet};
-use crate::{Error, Explained, Range, Result, TextReward, error::quoted};
+use super::{
+    Server,
+    fleet::{Answer, Failure, Fleet},
+};
+use crate::{Error, Explained, Range, Result, error::quoted};
 
 /// The mean over log-probabilities, with how many there were.
 struct Mean {
@@ -130,13 +133,9 @@ fn prompt_logprob(entry: &Value) -> Option<f64> {
     entry.as_object()?.values().max_by_key(|entry| rank(entry))?.get("logprob")?.as_f64()
 }
 
-impl TextReward for Completions {
-    fn name(&self) -> &str {
-        &self.fleet.name
-    }
-
-    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        Ok(self.explain(texts)?.into_iter().map(|row| row.value).collect())
+impl Server for Completions {
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
     }
 
     fn range(&self) -> Range {
@@ -146,10 +145,6 @@ impl TextReward for Completions {
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
         let rows = self.fleet.dispatch(texts, |chunk| self.ask(chunk))?;
         explain(&self.fleet, texts, rows)
-    }
-
-    fn batch_size(&self) -> usize {
-        usize::MAX // The fleet makes the batches, so that all servers work at once.
     }
 }
 
@@ -190,13 +185,9 @@ impl InputLogprobs {
     }
 }
 
-impl TextReward for InputLogprobs {
-    fn name(&self) -> &str {
-        &self.fleet.name
-    }
-
-    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        Ok(self.explain(texts)?.into_iter().map(|row| row.value).collect())
+impl Server for InputLogprobs {
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
     }
 
     fn range(&self) -> Range {
@@ -206,9 +197,5 @@ impl TextReward for InputLogprobs {
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
         let rows = self.fleet.dispatch(texts, |chunk| self.ask(chunk))?;
         explain(&self.fleet, texts, rows)
-    }
-
-    fn batch_size(&self) -> usize {
-        usize::MAX // The fleet makes the batches, so that all servers work at once.
     }
 }

@@ -18,10 +18,46 @@ pub use http::RemoteOptions;
 use std::sync::Arc;
 
 use crate::{
-    Error, Result, TextReward,
+    Error, Explained, Range, Result, TextReward,
     spec::{Protocol, Remote},
 };
 use fleet::Fleet;
+
+/// What a protocol decides; the rest is the same for all servers.
+trait Server: Send + Sync {
+    /// The servers.
+    fn fleet(&self) -> &Fleet;
+
+    /// The numbers it can give.
+    fn range(&self) -> Range {
+        Range::ANY
+    }
+
+    /// One number per text, in order, with what led to it.
+    fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>>;
+}
+
+impl<S: Server> TextReward for S {
+    fn name(&self) -> &str {
+        &self.fleet().name
+    }
+
+    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
+        Ok(Server::explain(self, texts)?.into_iter().map(|row| row.value).collect())
+    }
+
+    fn range(&self) -> Range {
+        Server::range(self)
+    }
+
+    fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
+        Server::explain(self, texts)
+    }
+
+    fn batch_size(&self) -> usize {
+        usize::MAX // The fleet makes the batches, so that all servers work at once.
+    }
+}
 
 /// The reward that a specification's remote part describes. Sends nothing yet.
 pub fn connect(

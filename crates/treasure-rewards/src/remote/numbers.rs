@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::fleet::{Answer, Failure, Fleet};
-use crate::{Result, TextReward, error::quoted};
+use super::{
+    Server,
+    fleet::{Answer, Failure, Fleet},
+};
+use crate::{Explained, Result, error::quoted};
 
 /// Probabilities below this count as this: a server prints them as 0, and ln 0 is no number.
 const SMALLEST_PROBABILITY: f64 = f32::MIN_POSITIVE as f64;
@@ -30,6 +33,15 @@ impl Fleet {
     pub(super) fn garbage(&self, answer: &Answer, wanted: &str) -> Failure {
         let message = format!("expected {wanted}, got {}", quoted(&answer.json.to_string()));
         Failure::Other(self.error(&answer.url, message))
+    }
+
+    /// Like [`dispatch`](Self::dispatch), for servers that give a number and nothing else.
+    pub(super) fn dispatch_plain(
+        &self,
+        texts: &[&str],
+        ask: impl Fn(&[&str]) -> Result<Vec<f64>, Failure> + Sync,
+    ) -> Result<Vec<Explained>> {
+        Ok(self.dispatch(texts, ask)?.into_iter().map(Explained::plain).collect())
     }
 
     /// The rows of a list, put in the order of their `index` fields where they have some.
@@ -83,16 +95,12 @@ impl GetReward {
     }
 }
 
-impl TextReward for GetReward {
-    fn name(&self) -> &str {
-        &self.fleet.name
+impl Server for GetReward {
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
     }
 
-    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        self.fleet.dispatch(texts, |chunk| self.ask(chunk))
-    }
-
-    fn batch_size(&self) -> usize {
-        usize::MAX // The fleet makes the batches, so that all servers work at once.
+    fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
+        self.fleet.dispatch_plain(texts, |chunk| self.ask(chunk))
     }
 }

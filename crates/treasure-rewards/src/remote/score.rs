@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{
+    Server,
     fleet::{Failure, Fleet},
     numbers::ln_probability,
 };
-use crate::{Error, Range, Result, TextReward, spec::ValueKind};
+use crate::{Error, Explained, Range, Result, spec::ValueKind};
 
 fn query_of(fleet: &Fleet, label: Option<String>) -> Result<String> {
     label.ok_or_else(|| {
@@ -39,17 +40,13 @@ impl PairScore {
     }
 }
 
-impl TextReward for PairScore {
-    fn name(&self) -> &str {
-        &self.fleet.name
+impl Server for PairScore {
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
     }
 
-    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        self.fleet.dispatch(texts, |chunk| self.ask(chunk))
-    }
-
-    fn batch_size(&self) -> usize {
-        usize::MAX // The fleet makes the batches, so that all servers work at once.
+    fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
+        self.fleet.dispatch_plain(texts, |chunk| self.ask(chunk))
     }
 }
 
@@ -105,20 +102,16 @@ impl LabelTokens {
     }
 }
 
-impl TextReward for LabelTokens {
-    fn name(&self) -> &str {
-        &self.fleet.name
+impl Server for LabelTokens {
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
     }
 
-    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        self.fleet.dispatch(texts, |chunk| self.ask(chunk))
+    fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
+        self.fleet.dispatch_plain(texts, |chunk| self.ask(chunk))
     }
 
     fn range(&self) -> Range {
         self.value.range()
-    }
-
-    fn batch_size(&self) -> usize {
-        usize::MAX // The fleet makes the batches, so that all servers work at once.
     }
 }

@@ -9,10 +9,11 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value, json};
 
 use super::{
+    Server,
     fleet::{Failure, Fleet},
     numbers::{log_sigmoid, log_softmax},
 };
-use crate::{Explained, Range, Result, TextReward, labels, spec::ValueKind};
+use crate::{Explained, Range, Result, labels, spec::ValueKind};
 
 pub(super) struct Tei {
     fleet: Fleet,
@@ -122,29 +123,18 @@ fn labels_has(names: &[String], label: &str) -> bool {
     names.iter().any(|name| name.eq_ignore_ascii_case(label))
 }
 
-impl TextReward for Tei {
-    fn name(&self) -> &str {
-        &self.fleet.name
-    }
-
-    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        Ok(self.explain(texts)?.into_iter().map(|row| row.value).collect())
+impl Server for Tei {
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
     }
 
     fn range(&self) -> Range {
-        match (&self.label, self.value) {
-            (None, ValueKind::LogProb) => Range::ANY,
-            (_, value) => value.range(),
-        }
+        labels::range(self.label.as_deref(), self.value)
     }
 
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
         self.names_by_index();
         let rows = self.fleet.dispatch(texts, |chunk| self.ask(chunk))?;
         rows.iter().map(|row| self.explain_row(row)).collect()
-    }
-
-    fn batch_size(&self) -> usize {
-        usize::MAX // The fleet makes the batches, so that all servers work at once.
     }
 }
