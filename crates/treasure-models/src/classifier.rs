@@ -93,10 +93,7 @@ impl Classifier {
 
     /// The tokenizer.
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
-        self.tokenizer.as_ref().ok_or_else(|| {
-            Error::new(format!("{}: ships no tokenizer", self.description.name))
-                .with_hint("pass --tokenizer DIR-or-ID, or token ids with --ids")
-        })
+        self.tokenizer.as_ref().ok_or_else(|| self.description.no_tokenizer())
     }
 
     /// The longest sequence, special tokens included.

@@ -1,6 +1,6 @@
 //! What a model is, in the words of `treasure models inspect`.
 
-use crate::{Family, LoadOptions, Resolver, Result, Role, Source, load, stack::Storage};
+use crate::{Error, Family, LoadOptions, Resolver, Result, Role, Source, load, stack::Storage};
 
 /// Facts about a model. What was not looked at is `None`.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +50,12 @@ impl Description {
             Storage::Bf16 => "bf16",
             Storage::Int8 => "int8",
         }
+    }
+
+    /// The error of a text that no tokenizer is there for.
+    pub(crate) fn no_tokenizer(&self) -> Error {
+        Error::new(format!("{}: ships no tokenizer", self.name))
+            .with_hint("pass --tokenizer DIR-or-ID, or token ids with --ids")
     }
 }
 

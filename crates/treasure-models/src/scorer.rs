@@ -59,10 +59,7 @@ impl Scorer {
 
     /// The tokenizer.
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
-        self.tokenizer.as_ref().ok_or_else(|| {
-            Error::new(format!("{}: ships no tokenizer", self.description.name))
-                .with_hint("pass --tokenizer DIR-or-ID, or token ids with --ids")
-        })
+        self.tokenizer.as_ref().ok_or_else(|| self.description.no_tokenizer())
     }
 
     /// The token put in front of a text, if the tokenizer has one.

@@ -2,9 +2,7 @@
 
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
-use treasure_core::{
-    Draw, Event, Flow, Halt, Limits, NoiseSchedule, Problem, Want, value::sample_completions,
-};
+use treasure_core::{Draw, Event, Flow, Halt, NoiseSchedule, Want, value::sample_completions};
 
 use super::{
     method::method,
@@ -40,14 +38,7 @@ pub fn branching(world: &dyn World, plan: &Plan, cell: &Cell, plan_id: &str) -> 
     let beam_width = variant.beam_width.unwrap_or(1);
     let start = world.start(plan, &plan.prompts[cell.prompt])?;
     let schedule = NoiseSchedule::default();
-    let problem = Problem::new(
-        start.state.clone(),
-        &schedule,
-        world.denoiser(),
-        &Indifferent,
-        start.bans.clone(),
-        Limits::default(),
-    )?;
+    let problem = world.problem(&start, &schedule, &Indifferent)?;
     let mut distinct = vec![0; beam_width];
     let mut watch = |event: &Event| {
         if let Event::Step(step) = event
@@ -72,14 +63,7 @@ pub fn variation(world: &dyn World, plan: &Plan, cell: &Cell, plan_id: &str) -> 
         let reward = &plan.rewards[index];
         let scorer = world.reward(&reward.spec, &start)?;
         let schedule = NoiseSchedule::default();
-        let problem = Problem::new(
-            start.state.clone(),
-            &schedule,
-            world.denoiser(),
-            &*scorer,
-            start.bans.clone(),
-            Limits::default(),
-        )?;
+        let problem = world.problem(&start, &schedule, &*scorer)?;
         let (mut state, mut time) = (start.state.clone(), 1.0);
         while state.n_masked() > 0 {
             let n = state.n_masked();

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, io::BufWriter, ops::ControlFlow, path::Path, time::Instant};
 
 use treasure_core::{
-    Event, Key, Limits, NoiseSchedule, Outcome, Problem, Reward, Silent, TokenId, TraceWriter, View,
+    Event, Key, NoiseSchedule, Outcome, Reward, Silent, TokenId, TraceWriter, View,
 };
 use treasure_rewards::Start;
 
@@ -145,14 +145,7 @@ fn optimise(
     let method = method(variant, plan.protocol, particles)?;
     let scorer = world.reward(&plan.rewards[reward].spec, start)?;
     let schedule = NoiseSchedule::default();
-    let problem = Problem::new(
-        start.state.clone(),
-        &schedule,
-        world.denoiser(),
-        &*scorer,
-        start.bans.clone(),
-        Limits::default(),
-    )?;
+    let problem = world.problem(start, &schedule, &*scorer)?;
     let tree = matches!(variant.method.as_str(), "treasure" | "naive-tree");
     let mut trajectory = Vec::new();
     let mut trace = None;
@@ -272,14 +265,7 @@ pub(super) fn timed(
     key: Key,
 ) -> Result<(Outcome, f64)> {
     let schedule = NoiseSchedule::default();
-    let problem = Problem::new(
-        start.state.clone(),
-        &schedule,
-        world.denoiser(),
-        reward,
-        start.bans.clone(),
-        Limits::default(),
-    )?;
+    let problem = world.problem(start, &schedule, reward)?;
     let begun = Instant::now();
     let outcome = method.run(&problem, key, &mut Silent)?;
     Ok((outcome, begun.elapsed().as_secs_f64()))

@@ -1,6 +1,8 @@
 //! What an experiment needs from models and judges, so that it can also run on an exact table.
 
-use treasure_core::{Denoiser, Result as CoreResult, Reward, TokenId, View};
+use treasure_core::{
+    Denoiser, Limits, Problem, Result as CoreResult, Reward, Schedule, TokenId, View,
+};
 use treasure_rewards::Start;
 
 use crate::{Result, plan::Plan, store::ModelHash};
@@ -38,6 +40,17 @@ pub trait World: Send + Sync {
 
     /// A token as text, for the trees of the report.
     fn token_text(&self, token: TokenId) -> Option<String>;
+
+    /// A search from a start, without limits.
+    fn problem<'a>(
+        &'a self,
+        start: &Start,
+        schedule: &'a dyn Schedule,
+        reward: &'a dyn Reward,
+    ) -> Result<Problem<'a>> {
+        let (state, bans) = (start.state.clone(), start.bans.clone());
+        Ok(Problem::new(state, schedule, self.denoiser(), reward, bans, Limits::default())?)
+    }
 
     /// Content hashes of every model and judge the plan names.
     fn hashes(&self, plan: &Plan) -> Result<Vec<ModelHash>>;
