@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroUsize, sync::Arc};
 
-use treasure_core::{Answer, Denoiser, Encoding, Question, State, TokenId};
+use treasure_core::{Answer, Denoiser, Encoding, Facts, Question, State};
 use treasure_models::{LoadOptions, MaskedLm, Resolver};
 
 use crate::{
@@ -79,20 +79,8 @@ pub struct Batched {
 }
 
 impl Denoiser for Batched {
-    fn vocab_size(&self) -> usize {
-        self.inner.vocab_size()
-    }
-
-    fn never(&self) -> &[TokenId] {
-        self.inner.never()
-    }
-
-    fn time_agnostic(&self) -> bool {
-        self.inner.time_agnostic()
-    }
-
-    fn max_len(&self) -> usize {
-        self.inner.max_len()
+    fn facts(&self) -> &Facts {
+        self.inner.facts()
     }
 
     fn encode(&self, batch: &[State<'_>]) -> treasure_core::Result<Vec<Encoding>> {

@@ -8,8 +8,9 @@ use std::hint::black_box;
 
 use divan::{AllocProfiler, Bencher, counter::ItemsCount};
 use treasure_core::{
-    Answer, Bans, Candidate, Denoiser, Encoding, Key, Limits, MaskedSeq, Method, NoiseSchedule,
-    Problem, Question, Result, Reward, SelectKind, Silent, State, TokenId, View, methods::Treasure,
+    Answer, Bans, Candidate, Denoiser, Encoding, Facts, Key, Limits, MaskedSeq, Method,
+    NoiseSchedule, Problem, Question, Result, Reward, SelectKind, Silent, State, TokenId, View,
+    methods::Treasure,
 };
 
 #[global_allocator]
@@ -18,21 +19,11 @@ static ALLOC: AllocProfiler = AllocProfiler::system();
 const LEN: usize = 128;
 
 /// A denoiser that answers from the position alone.
-struct Free {
-    vocab: usize,
-}
+struct Free(Facts);
 
 impl Denoiser for Free {
-    fn vocab_size(&self) -> usize {
-        self.vocab
-    }
-
-    fn never(&self) -> &[TokenId] {
-        &[]
-    }
-
-    fn time_agnostic(&self) -> bool {
-        true
+    fn facts(&self) -> &Facts {
+        &self.0
     }
 
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
@@ -85,7 +76,8 @@ impl Reward for Hash {
 
 /// Searches a sequence of 128 positions of which the last `masks` are masked.
 fn search(bencher: Bencher<'_, '_>, vocab: usize, masks: usize, method: &Treasure) {
-    let (denoiser, schedule) = (Free { vocab }, NoiseSchedule::default());
+    let facts = Facts { vocab_size: vocab, never: Vec::new(), time_agnostic: true, max_len: LEN };
+    let (denoiser, schedule) = (Free(facts), NoiseSchedule::default());
     let prompt = vec![1; LEN - masks];
     let start = MaskedSeq::with_prompt(&prompt, LEN).expect("it fits");
     let limits = Limits::default();

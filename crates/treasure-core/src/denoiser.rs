@@ -122,24 +122,26 @@ pub struct Answer {
     pub logprobs: Vec<f64>,
 }
 
+/// What holds for every state of a denoiser.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Token ids are below this. Includes ids it never emits (its mask id among them).
+    pub vocab_size: usize,
+    /// Tokens it never emits: its mask id, padding rows of the embedding.
+    pub never: Vec<TokenId>,
+    /// Whether the prediction ignores the time, so that equal states have equal predictions.
+    pub time_agnostic: bool,
+    /// The longest sequence it accepts.
+    pub max_len: usize,
+}
+
 /// A masked diffusion model.
 ///
 /// Implementations promise *row invariance*: the answer about a state is bitwise the same alone or in
 /// any batch, at any thread count.
 pub trait Denoiser: Send + Sync {
-    /// Token ids are below this. Includes ids a model never emits (its mask id among them).
-    fn vocab_size(&self) -> usize;
-
-    /// Tokens this model never emits: its mask id, padding rows of the embedding.
-    fn never(&self) -> &[TokenId];
-
-    /// Whether the prediction ignores the time, so that equal states have equal predictions.
-    fn time_agnostic(&self) -> bool;
-
-    /// The longest sequence it accepts.
-    fn max_len(&self) -> usize {
-        usize::MAX
-    }
+    /// What a search must know before it asks.
+    fn facts(&self) -> &Facts;
 
     /// Runs the network: one encoding per state, in order. Costs one NFE per state.
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>>;

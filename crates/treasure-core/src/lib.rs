@@ -36,7 +36,7 @@ mod width;
 
 pub use bans::Bans;
 pub use cost::Cost;
-pub use denoiser::{Answer, At, Candidate, Denoiser, Draw, Encoding, Question, State, Want};
+pub use denoiser::{Answer, At, Candidate, Denoiser, Draw, Encoding, Facts, Question, State, Want};
 pub use error::{Error, Result};
 pub use event::{Event, NodeEvent, Observer, PruneReason, Silent, StepEvent};
 pub use key::Key;

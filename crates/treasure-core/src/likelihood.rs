@@ -97,7 +97,7 @@ pub fn nelbo(
         let answers = guard::denoiser(|| denoiser.read(&questions))?;
         guard::rows("answers", questions.len(), answers.len())?;
         for ((&i, question), answer) in batch.iter().zip(&questions).zip(&answers) {
-            guard::answer(question, answer, denoiser.vocab_size())?;
+            guard::answer(question, answer, denoiser.facts().vocab_size)?;
             let loss: f64 = answer.logprobs.iter().map(|logprob| -logprob).sum();
             terms[i / per_sample] += corruptions[i].weight * loss;
         }
@@ -118,7 +118,7 @@ fn check_context(tokens: &[TokenId], context: &MaskedSeq, denoiser: &dyn Denoise
     if context.n_masked() == 0 {
         return invalid("context", "at least one mask".into(), "0 masks".into());
     }
-    let vocab = denoiser.vocab_size();
+    let vocab = denoiser.facts().vocab_size;
     if let Some(token) = tokens.iter().find(|&&token| token as usize >= vocab) {
         return invalid("sequence", format!("token ids below {vocab}"), token.to_string());
     }

@@ -9,7 +9,7 @@ use std::{cell::RefCell, sync::Arc};
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Answer, Bans, Cost, Denoiser, Encoding, Error, Finished, Flow, Halt, Limits, MaskedSeq,
+    Answer, Bans, Cost, Denoiser, Encoding, Error, Facts, Finished, Flow, Halt, Limits, MaskedSeq,
     Question, Result, Reward, Schedule, State, StopReason, TokenId, View, Want, guard,
     memo::{Hashed, Memo},
     schedule,
@@ -98,14 +98,14 @@ impl<'a> Problem<'a> {
                 format!("0 masks in {} positions", start.len()),
             );
         }
-        if start.len() > denoiser.max_len() {
+        let Facts { vocab_size: vocab, max_len, .. } = *denoiser.facts();
+        if start.len() > max_len {
             return invalid(
                 "sequence length",
-                format!("at most {} (the denoiser's)", denoiser.max_len()),
+                format!("at most {max_len} (the denoiser's)"),
                 start.len().to_string(),
             );
         }
-        let vocab = denoiser.vocab_size();
         if let Some(token) = start.slots().flatten().find(|&token| token as usize >= vocab) {
             return invalid("start state", format!("token ids below {vocab}"), token.to_string());
         }
@@ -174,7 +174,7 @@ impl<'a> Problem<'a> {
 
     /// Whether predictions ignore the time.
     pub fn time_agnostic(&self) -> bool {
-        self.denoiser.time_agnostic()
+        self.denoiser.facts().time_agnostic
     }
 
     /// Whether there is a proxy to screen by.
@@ -184,14 +184,13 @@ impl<'a> Problem<'a> {
 
     /// How many tokens may be placed at a position.
     pub fn allowed_at(&self, position: usize) -> usize {
-        let vocab = self.denoiser.vocab_size();
-        let never = self.denoiser.never();
+        let Facts { vocab_size, never, .. } = self.denoiser.facts();
         let mut excluded: Vec<_> = self.bans.at(position);
         excluded.extend_from_slice(never);
-        excluded.retain(|&token| (token as usize) < vocab);
+        excluded.retain(|&token| (token as usize) < *vocab_size);
         excluded.sort_unstable();
         excluded.dedup();
-        vocab - excluded.len()
+        vocab_size - excluded.len()
     }
 
     /// What was spent so far.
@@ -308,7 +307,7 @@ impl<'a> Problem<'a> {
         let answers = guard::denoiser(|| self.denoiser.read(&batch))?;
         guard::rows("answers", batch.len(), answers.len())?;
         for (question, answer) in batch.iter().zip(&answers) {
-            guard::answer(question, answer, self.denoiser.vocab_size())?;
+            guard::answer(question, answer, self.denoiser.facts().vocab_size)?;
         }
         let mut answers = answers.into_iter();
         Ok(wants

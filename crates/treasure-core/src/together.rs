@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    Answer, At, Bans, Denoiser, Draw, Encoding, MaskedSeq, Question, Result, Reward, State,
+    Answer, At, Bans, Denoiser, Draw, Encoding, Facts, MaskedSeq, Question, Result, Reward, State,
     TokenId, View, Want, guard,
 };
 
@@ -255,20 +255,8 @@ impl<O> MapReplies<O> for Vec<(u64, Result<Vec<O>>)> {
 }
 
 impl Denoiser for Table<'_> {
-    fn vocab_size(&self) -> usize {
-        self.denoiser.vocab_size()
-    }
-
-    fn never(&self) -> &[TokenId] {
-        self.denoiser.never()
-    }
-
-    fn time_agnostic(&self) -> bool {
-        self.denoiser.time_agnostic()
-    }
-
-    fn max_len(&self) -> usize {
-        self.denoiser.max_len()
+    fn facts(&self) -> &Facts {
+        self.denoiser.facts()
     }
 
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {

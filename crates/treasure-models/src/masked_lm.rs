@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 use treasure_core::{
-    Answer, At, Candidate, Denoiser, Draw, Encoding, MaskedSeq, Question, State, TokenId,
+    Answer, At, Candidate, Denoiser, Draw, Encoding, Facts, MaskedSeq, Question, State, TokenId,
 };
 
 use crate::{
@@ -28,10 +28,8 @@ pub struct MaskedLm {
     stack: Stack,
     head: Head,
     shift: Shift,
-    timed: bool,
-    max_len: usize,
+    facts: Facts,
     mask_id: TokenId,
-    never: Vec<TokenId>,
     tokenizer: Option<Tokenizer>,
     borrowed: Option<Source>,
     lazy: OnceLock<std::result::Result<Tokenizer, String>>,
@@ -79,12 +77,15 @@ impl MaskedLm {
         Ok(Self {
             runner: Runner::new(),
             stack: net.stack,
+            facts: Facts {
+                vocab_size: net.head.vocabulary(),
+                never,
+                time_agnostic: !net.timed,
+                max_len: net.max_len,
+            },
             head: net.head,
             shift: net.shift,
-            timed: net.timed,
-            max_len: net.max_len,
             mask_id,
-            never,
             tokenizer,
             borrowed,
             lazy: OnceLock::new(),
@@ -98,8 +99,7 @@ impl MaskedLm {
             return Ok(tokenizer);
         }
         let Some(source) = &self.borrowed else {
-            return Err(Error::new(format!("{}: ships no tokenizer", self.description.name))
-                .with_hint("pass --tokenizer DIR-or-ID, or token ids with --ids"));
+            return Err(self.description.no_tokenizer());
         };
         let loaded = self.lazy.get_or_init(|| {
             let tokenizer = Tokenizer::load(source)
@@ -183,10 +183,10 @@ impl MaskedLm {
         let mut tokens: Vec<Vec<TokenId>> = Vec::with_capacity(batch.len());
         let mut keep: Vec<Vec<usize>> = Vec::with_capacity(batch.len());
         for (seq, _) in batch {
-            if seq.len() > self.max_len {
+            if seq.len() > self.facts.max_len {
                 return Err(Error::expected(
                     "sequence",
-                    format!("at most {} tokens", self.max_len),
+                    format!("at most {} tokens", self.facts.max_len),
                     seq.len(),
                 ));
             }
@@ -234,7 +234,7 @@ impl MaskedLm {
         let mut hidden = Vec::new();
         let mut plans = Vec::with_capacity(batch.len());
         for question in batch {
-            let plan = Plan::new(question, &self.never)?;
+            let plan = Plan::new(question, &self.facts.never)?;
             let rows = plan.rows;
             for ask in &plan.asks {
                 hidden.extend_from_slice(&rows.values[ask.index * width..][..width]);
@@ -392,20 +392,8 @@ impl<'a> Plan<'a> {
 }
 
 impl Denoiser for MaskedLm {
-    fn vocab_size(&self) -> usize {
-        self.head.vocabulary()
-    }
-
-    fn never(&self) -> &[TokenId] {
-        &self.never
-    }
-
-    fn time_agnostic(&self) -> bool {
-        !self.timed
-    }
-
-    fn max_len(&self) -> usize {
-        self.max_len
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn encode(&self, batch: &[State<'_>]) -> treasure_core::Result<Vec<Encoding>> {

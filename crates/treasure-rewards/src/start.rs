@@ -120,7 +120,7 @@ impl Start {
             pieces.push(Piece::Fixed { text: String::new(), tokens: closing.len() });
             slots.extend(closing.into_iter().map(Some));
         }
-        let (most, got) = (model.max_len(), slots.len());
+        let (most, got) = (model.facts().max_len, slots.len());
         if got > most {
             let expected = format!("at most {most} tokens, the longest the model takes");
             return Err(Error::expected("prompt and text", expected, got)

@@ -11,9 +11,9 @@ use std::{
 };
 
 use treasure_core::{
-    Answer, Bans, Candidate, Cost, Denoiser, Encoding, Event, Key, Limits, MaskedSeq, Method as _,
-    NoiseSchedule, Problem, Question, Result, Reward, State, TokenId, View, methods::Treasure,
-    together,
+    Answer, Bans, Candidate, Cost, Denoiser, Encoding, Event, Facts, Key, Limits, MaskedSeq,
+    Method as _, NoiseSchedule, Problem, Question, Result, Reward, State, TokenId, View,
+    methods::Treasure, together,
 };
 use treasure_models::{
     Classifier, LoadOptions, MaskedLm, Resolver, Scorer,
@@ -49,16 +49,8 @@ fn logits(head: &Head, row: &[f32]) -> Vec<f32> {
 struct PlainDenoiser<'a>(&'a MaskedLm);
 
 impl Denoiser for PlainDenoiser<'_> {
-    fn vocab_size(&self) -> usize {
-        self.0.vocab_size()
-    }
-
-    fn never(&self) -> &[TokenId] {
-        self.0.never()
-    }
-
-    fn time_agnostic(&self) -> bool {
-        self.0.time_agnostic()
+    fn facts(&self) -> &Facts {
+        self.0.facts()
     }
 
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
@@ -83,7 +75,7 @@ impl PlainDenoiser<'_> {
             let row = logits(head, &rows[position * stack.width()..][..stack.width()]);
             let mut ranked: Vec<(TokenId, f32)> = (0..).zip(row).collect();
             let banned = question.bans.at(position);
-            ranked.retain(|(id, _)| !banned.contains(id) && !self.0.never().contains(id));
+            ranked.retain(|(id, _)| !banned.contains(id) && !self.0.facts().never.contains(id));
             ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
             ranked
         };

@@ -35,7 +35,7 @@ fn ask(
 /// If a law is broken, saying which and where.
 pub fn denoiser_obeys_the_laws(denoiser: &dyn Denoiser, states: &[MaskedSeq], bans: &Bans) {
     assert!(!states.is_empty(), "laws need states to be checked on");
-    let times = if denoiser.time_agnostic() { vec![1.0, 0.25] } else { vec![0.7] };
+    let times = if denoiser.facts().time_agnostic { vec![1.0, 0.25] } else { vec![0.7] };
     let mut by_time = Vec::new();
     for t in times {
         for seq in states {
@@ -98,7 +98,7 @@ fn batch_equals_single(
 }
 
 fn answers_are_consistent(denoiser: &dyn Denoiser, seq: &MaskedSeq, t: f64, bans: &Bans) {
-    let vocab = denoiser.vocab_size();
+    let vocab = denoiser.facts().vocab_size;
     let encoding = encode(denoiser, &[seq], t).remove(0);
     let positions: Vec<usize> = seq.masked().collect();
     assert!(!positions.is_empty(), "laws need states with masks");
@@ -115,7 +115,10 @@ fn answers_are_consistent(denoiser: &dyn Denoiser, seq: &MaskedSeq, t: f64, bans
                 (candidate.token as usize) < vocab,
                 "token ids lie below the vocabulary: {place}"
             );
-            assert!(!denoiser.never().contains(&candidate.token), "never means never: {place}");
+            assert!(
+                !denoiser.facts().never.contains(&candidate.token),
+                "never means never: {place}"
+            );
             assert!(!banned.contains(&candidate.token), "bans are respected: {place}");
             assert!(candidate.logprob <= 1e-9, "log-probabilities are at most 0: {place}");
         }

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use treasure_core::{
-    Answer, Denoiser, Encoding, Error, Key, MaskedSeq, Question, Result, State, TokenId,
+    Answer, Denoiser, Encoding, Error, Facts, Key, MaskedSeq, Question, Result, State, TokenId,
 };
 
 use crate::{answer_from_rows, exact};
@@ -17,8 +17,7 @@ pub struct JointTable {
     vocab: usize,
     len: usize,
     probs: Vec<f64>,
-    never: Vec<TokenId>,
-    timed: bool,
+    facts: Facts,
     encoded: AtomicU64,
 }
 
@@ -32,9 +31,14 @@ impl JointTable {
         let sum: f64 = weights.iter().sum();
         assert!(sum > 0.0 && sum.is_finite(), "weights must have a positive sum");
         let probs = weights.iter().map(|weight| weight / sum).collect();
-        // One id beyond the real tokens plays the model's own mask id.
-        let never = vec![vocab as TokenId];
-        Self { vocab, len, probs, never, timed: false, encoded: AtomicU64::new(0) }
+        let facts = Facts {
+            // One id beyond the real tokens plays the model's own mask id.
+            vocab_size: vocab + 1,
+            never: vec![vocab as TokenId],
+            time_agnostic: true,
+            max_len: len,
+        };
+        Self { vocab, len, probs, facts, encoded: AtomicU64::new(0) }
     }
 
     /// A random table. Weights are cubed uniforms: some sequences are likely, none impossible.
@@ -57,7 +61,7 @@ impl JointTable {
     /// The same table as a denoiser whose prediction sharpens as time passes: a time-conditioned model.
     #[must_use]
     pub fn timed(mut self) -> Self {
-        self.timed = true;
+        self.facts.time_agnostic = false;
         self
     }
 
@@ -102,20 +106,8 @@ impl JointTable {
 }
 
 impl Denoiser for JointTable {
-    fn vocab_size(&self) -> usize {
-        self.vocab + 1
-    }
-
-    fn never(&self) -> &[TokenId] {
-        &self.never
-    }
-
-    fn time_agnostic(&self) -> bool {
-        !self.timed
-    }
-
-    fn max_len(&self) -> usize {
-        self.len
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
@@ -128,7 +120,7 @@ impl Denoiser for JointTable {
                         format!("expected {} positions, got {}", self.len, state.seq.len());
                     return Err(Error::Denoiser { message, source: None });
                 }
-                let sharpness = if self.timed { 2.0 - state.t } else { 1.0 };
+                let sharpness = if self.facts.time_agnostic { 1.0 } else { 2.0 - state.t };
                 let rows: Vec<Vec<f64>> = self
                     .conditionals(state.seq)
                     .into_iter()

@@ -77,7 +77,7 @@ impl Predict {
             return Err(Failure::new("--sigma: expected a number of at least 0"));
         }
         let model = loading::denoiser(&loading::resolver(), &self.model)?;
-        if self.sigma.is_some() && model.time_agnostic() {
+        if self.sigma.is_some() && model.facts().time_agnostic {
             return Err(Failure::new(format!(
                 "--sigma: {} does not look at the noise level",
                 self.model.model
@@ -143,7 +143,7 @@ impl Predict {
 
 /// Ids as a state, after checking them against the model.
 fn checked(model: &MaskedLm, slots: Vec<Option<u32>>) -> Outcome<MaskedSeq> {
-    let vocabulary = model.vocab_size();
+    let vocabulary = model.facts().vocab_size;
     if let Some(id) = slots.iter().flatten().find(|&&id| id as usize >= vocabulary) {
         return Err(Failure::new(format!("--ids: expected ids below {vocabulary}, got {id}")));
     }

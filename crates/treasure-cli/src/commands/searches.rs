@@ -13,8 +13,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use treasure_core::{
-    Answer, Cost, Denoiser, Encoding, Event, Key, Limits, MaskedSeq, NoiseSchedule, Observer,
-    Problem, Question, Result, Reward, State, TokenId, View,
+    Answer, Cost, Denoiser, Encoding, Event, Facts, Key, Limits, MaskedSeq, NoiseSchedule,
+    Observer, Problem, Question, Result, Reward, State, TokenId, View,
 };
 use treasure_models::kernels::operations;
 use treasure_rewards::Start;
@@ -218,20 +218,8 @@ impl<'a, T> Timed<'a, T> {
 }
 
 impl<T: Denoiser> Denoiser for Timed<'_, T> {
-    fn vocab_size(&self) -> usize {
-        self.inner.vocab_size()
-    }
-
-    fn never(&self) -> &[TokenId] {
-        self.inner.never()
-    }
-
-    fn time_agnostic(&self) -> bool {
-        self.inner.time_agnostic()
-    }
-
-    fn max_len(&self) -> usize {
-        self.inner.max_len()
+    fn facts(&self) -> &Facts {
+        self.inner.facts()
     }
 
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {

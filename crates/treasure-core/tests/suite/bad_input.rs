@@ -1,9 +1,9 @@
 //! Bad input gets an error that carries the values, and nothing panics.
 
 use treasure_core::{
-    Answer, Bans, Denoiser, Encoding, Error, Key, Limits, MaskedSeq, NoiseSchedule, Potential,
-    Problem, Question, Result, Reward, Sampler, Schedule, Silent, State, TokenId, ValueKind, View,
-    Width,
+    Answer, Bans, Denoiser, Encoding, Error, Facts, Key, Limits, MaskedSeq, NoiseSchedule,
+    Potential, Problem, Question, Result, Reward, Sampler, Schedule, Silent, State, ValueKind,
+    View, Width,
     methods::{Base, BestOfN, Code, FkSteering, Method, NaiveTree, Svdd, Treasure},
     resample::LogWeights,
 };
@@ -251,16 +251,10 @@ fn a_reward_that_returns_too_few_numbers_is_an_error() {
 struct Broken(&'static str);
 
 impl Denoiser for Broken {
-    fn vocab_size(&self) -> usize {
-        3
-    }
-
-    fn never(&self) -> &[TokenId] {
-        &[]
-    }
-
-    fn time_agnostic(&self) -> bool {
-        true
+    fn facts(&self) -> &Facts {
+        static FACTS: Facts =
+            Facts { vocab_size: 3, never: Vec::new(), time_agnostic: true, max_len: usize::MAX };
+        &FACTS
     }
 
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use treasure_core::{
-    Answer, Denoiser, Encoding, Event, Key, MaskedSeq, Question, Result, Sampler, State, TokenId,
+    Answer, Denoiser, Encoding, Event, Facts, Key, MaskedSeq, Question, Result, Sampler, State,
     ValueKind,
     methods::{BestOfN, Code, FkSteering, Method, NaiveTree, Svdd, Treasure},
 };
@@ -117,16 +117,8 @@ fn samples_with_different_keys_differ_and_the_same_key_repeats() {
 struct OneByOne<'a>(&'a JointTable);
 
 impl Denoiser for OneByOne<'_> {
-    fn vocab_size(&self) -> usize {
-        self.0.vocab_size()
-    }
-
-    fn never(&self) -> &[TokenId] {
-        self.0.never()
-    }
-
-    fn time_agnostic(&self) -> bool {
-        self.0.time_agnostic()
+    fn facts(&self) -> &Facts {
+        self.0.facts()
     }
 
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {

@@ -90,7 +90,7 @@ fn answers_at_masked_positions_follow_the_shifted_logits_without_the_mask_token(
         let io = Io::read(family);
         let shifted = io.has("shifted_logits");
         let logits = io.numbers(if shifted { "shifted_logits" } else { "logits" });
-        let vocabulary = model.vocab_size();
+        let vocabulary = model.facts().vocab_size;
         let all = io.ids("input_ids");
         let len = all[0].len();
         for (row, ids) in all.iter().enumerate() {
@@ -126,7 +126,7 @@ fn answers_at_masked_positions_follow_the_shifted_logits_without_the_mask_token(
 #[test]
 fn mdlm_follows_its_time_through_the_log_linear_schedule() {
     let model = load("mdlm_sigma");
-    assert!(!model.time_agnostic());
+    assert!(!model.facts().time_agnostic);
     let seq = masked(&Io::read("mdlm_sigma").ids("input_ids")[0], model.mask_id());
     let t = 0.6;
     let sigma = -(1.0f64 - (1.0 - 1e-3) * t).ln();

@@ -40,7 +40,7 @@ impl NelboReward {
         let tokenise = move |text: &str| {
             let ids = tokenizer.tokenizer().and_then(|tokenizer| tokenizer.encode(text, false));
             let ids = ids.map_err(|error| failed(&owner, "cannot tokenise the text", error))?;
-            Ok(bos.into_iter().chain(ids).take(tokenizer.max_len()).collect())
+            Ok(bos.into_iter().chain(ids).take(tokenizer.facts().max_len).collect())
         };
         Self { name, denoiser: model, tokenise: Box::new(tokenise), given, samples: NELBO_SAMPLES }
     }
