@@ -60,9 +60,10 @@ fn rival<'a>(own: &[&'a Summary], name: &str, pivot: &Summary) -> Option<&'a Sum
 }
 
 fn ratio(a: f64, b: f64) -> String {
-    match b > 0.0 {
-        true => format!("{:.2}", a / b),
-        false => "–".into(),
+    match a / b {
+        ratio if b <= 0.0 || !ratio.is_finite() => "–".into(),
+        ratio if ratio < 0.1 => format!("{ratio:.4}"),
+        ratio => format!("{ratio:.2}"),
     }
 }
 
