@@ -15,8 +15,10 @@ use crate::{Error, Result};
 const INK: RGBColor = RGBColor(0, 0, 1);
 /// The code of grid lines.
 const GRID: RGBColor = RGBColor(0, 0, 2);
-const SIZE: (u32, u32) = (640, 380);
-const LEGEND: u32 = 170;
+/// The plot in pixels; the legend stands beside it.
+const PLOT: (u32, u32) = (470, 380);
+/// The narrowest legend, where its text begins, and the room a character takes.
+const LEGEND: (u32, u32, u32) = (170, 42, 9);
 /// How many colours and markers there are.
 const STYLES: usize = 10;
 /// Dash and gap of each series in pixels; the first is solid.
@@ -96,9 +98,10 @@ impl Chart {
         let y_room = ((y.1 - y.0) * 0.06).max(1e-3);
         let y = y.0 - y_room..y.1 + y_room;
         let mut svg = String::new();
+        let size = (PLOT.0 + self.legend_width(), PLOT.1);
         {
-            let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-            let (plot, legend) = root.split_horizontally(SIZE.0 - LEGEND);
+            let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+            let (plot, legend) = root.split_horizontally(PLOT.0);
             let drawn = if self.log_x {
                 let low = x.0.max(1e-3);
                 let range = low * 0.8..(x.1.max(low) * 1.25);
@@ -113,8 +116,15 @@ impl Chart {
                 .and_then(|()| root.present().map_err(|error| error.to_string()));
             shown.map_err(|message| Error::Figure { name: self.name.clone(), message })?;
         }
-        let svg = accessible(&svg, &self.caption);
+        let svg = accessible(&svg, &self.caption, size);
         Ok(Some(Figure { name: self.name.clone(), caption: self.caption.clone(), svg }))
+    }
+
+    /// Wide enough for the longest name.
+    fn legend_width(&self) -> u32 {
+        let names = self.lines.iter().filter_map(|line| line.label.as_ref());
+        let longest = names.map(|name| name.chars().count()).max().unwrap_or(0);
+        LEGEND.0.max(LEGEND.1 + LEGEND.2 * longest as u32)
     }
 
     fn draw_in<X>(
@@ -207,7 +217,8 @@ impl Chart {
                 let mark = Polygon::new(marker(line.style), code.filled());
                 area.draw(&(EmptyElement::at((19, y)) + mark)).map_err(text)?;
             }
-            area.draw(&Text::new(label.as_str(), (42, y - 7), style.clone())).map_err(text)?;
+            let at = (LEGEND.1 as i32, y - 7);
+            area.draw(&Text::new(label.as_str(), at, style.clone())).map_err(text)?;
         }
         Ok(())
     }
@@ -280,15 +291,12 @@ fn escape(text: &str) -> String {
 }
 
 /// Lets the figure scale with the page, and tells screen readers what it is.
-fn accessible(svg: &str, caption: &str) -> String {
-    let head = format!(
-        "<svg role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {} {}\" ",
-        escape(caption).replace('"', "&quot;"),
-        SIZE.0,
-        SIZE.1
-    );
+fn accessible(svg: &str, caption: &str, (width, height): (u32, u32)) -> String {
+    let view = format!("viewBox=\"0 0 {width} {height}\" ");
+    let label = escape(caption).replace('"', "&quot;");
+    let head = format!("<svg role=\"img\" aria-label=\"{label}\" {view}");
     let body = svg.find("<svg ").map_or(svg, |start| &svg[start + 5..]);
-    let body = body.replacen(&format!("viewBox=\"0 0 {} {}\" ", SIZE.0, SIZE.1), "", 1);
+    let body = body.replacen(&view, "", 1);
     format!("{head}{body}")
 }
 
@@ -353,6 +361,19 @@ mod tests {
             let code = format!("fill=\"#0000{:02X}\"", 0xa0 + style);
             assert!(svg.contains(&code) && super::super::STYLE.contains(&code), "{code}");
         }
+    }
+
+    #[test]
+    fn the_legend_has_room_for_its_longest_name() {
+        let width = |name: &str| {
+            let mut chart = chart();
+            chart.lines[0].label = Some(name.into());
+            let svg = chart.draw().unwrap().unwrap().svg;
+            let view = svg.split("viewBox=\"0 0 ").nth(1).unwrap();
+            view.split(' ').next().unwrap().parse::<u32>().unwrap()
+        };
+        assert_eq!(width("short"), 640);
+        assert_eq!(width("best of N, same reward calls"), 470 + 42 + 9 * 28);
     }
 
     #[test]
