@@ -14,8 +14,18 @@ SENTENCE_START = re.compile(r"(?<=[.!?\"])\s+(?=[A-Z\"])")
 
 
 def read(data_dir):
-    path = Path(data_dir) / "text" / "simple-stories.jsonl.xz"
-    with lzma.open(path, "rt", encoding="utf-8") as lines:
+    """The first set of stories; its held-out part is what every bound is reported on."""
+    return read_file(Path(data_dir) / "text" / "simple-stories.jsonl.xz")
+
+
+def read_more(data_dir):
+    """The second set, whose openings are as varied as prompts are."""
+    return read_file(Path(data_dir) / "text" / "simple-stories-2.jsonl.xz")
+
+
+def read_file(path):
+    """Rows of a JSON Lines file, compressed or not."""
+    with (lzma.open if str(path).endswith(".xz") else open)(path, "rt", encoding="utf-8") as lines:
         return [(row["text"], row["complete"]) for row in map(json.loads, lines)]
 
 

@@ -43,6 +43,8 @@ def arguments():
     parser.add_argument("--ema", type=float, default=0.995)
     parser.add_argument("--clip", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--more-stories", action="store_true", help="also train on the second set of stories")
+    parser.add_argument("--stories", nargs="*", default=[], help="further JSON Lines files of stories, with --more-stories")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--checkpoint-minutes", type=float, default=4)
     parser.add_argument("--resume", help="checkpoint to continue from")
@@ -67,12 +69,15 @@ class Run:
         self.args = args
         torch.manual_seed(args.seed)
         self.tokenizer = Tokenizer.from_file(f"{args.vocab}/tokenizer.json")
-        kept_ids = np.load(f"{args.vocab}/kept_ids.npy")
         if args.start:
             self.model = llada.load(args.start).train()
         else:
+            kept_ids = np.load(f"{args.vocab}/kept_ids.npy")
             self.model = llada.from_story_model(story_model.load(args.story_model), kept_ids)
         kept, held = stories.split(stories.read(args.data))
+        if args.more_stories:
+            more = stories.read_more(args.data) + [row for path in args.stories for row in stories.read_file(path)]
+            kept += stories.split(more)[0]
         self.held = held_out_windows(held, self.tokenizer, limit=48)
         self.clock, self.step, self.tokens = 0.0, 0, 0
         self.optimizers = optim.build(self.model, args.optimizer, args.lr)

@@ -8,8 +8,8 @@ use std::hint::black_box;
 
 use divan::{AllocProfiler, Bencher, counter::ItemsCount};
 use treasure_core::{
-    Answer, Bans, Candidate, Denoiser, Encoding, Facts, Key, Limits, MaskedSeq, Method,
-    NoiseSchedule, Problem, Question, Result, Reward, SelectKind, Silent, State, TokenId, View,
+    Answer, Bans, Candidate, Denoiser, Encoding, Facts, Key, Limits, MaskedSeq, NoiseSchedule,
+    Problem, Question, Result, Reward, Search, SelectKind, Silent, State, TokenId, View,
     methods::Treasure,
 };
 

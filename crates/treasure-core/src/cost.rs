@@ -1,9 +1,9 @@
 //! What a search spent.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Work done, beside the requests answered without work; the sums are the paper's counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// Sequences run through the denoiser.
     pub nfe: u64,
@@ -14,8 +14,11 @@ pub struct Cost {
     /// Scores asked for and answered from memory.
     pub reward_cache_hits: u64,
     /// Views scored by the cheap proxy of a screened search; absent without one.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub proxy_calls: u64,
+    /// Scores that a bound on the reward made needless; absent without any.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reward_skips: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]

@@ -5,12 +5,12 @@
 
 use std::ops::ControlFlow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Cost, Note, StopReason, TokenId};
 
 /// Why a node was not kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PruneReason {
     /// Others had better values.
@@ -21,12 +21,14 @@ pub enum PruneReason {
     Resampled,
     /// A proxy reward ranked it below the share that is scored exactly.
     Screened,
+    /// Even the highest reward there is could not have saved it.
+    Bounded,
     /// The search was stopped before its fate was decided.
     Stopped,
 }
 
 /// A node of the tree, told when its fate is known.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeEvent {
     /// Its number, unique in the run.
     pub id: u64,
@@ -45,12 +47,18 @@ pub struct NodeEvent {
     /// The token it revealed there.
     pub token: Option<TokenId>,
     /// Further tokens revealed by the same step.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<(usize, TokenId)>,
     /// Its rank among the tokens of its position, or its number among its parent's candidates.
     pub rank: usize,
     /// Its value, if the step computed values.
     pub value: Option<f64>,
+    /// Its reward alone, where the value is more than that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reward: Option<f64>,
+    /// log p of what was committed on the way to it, where the value looks at it.
+    #[serde(default, rename = "logp", skip_serializing_if = "Option::is_none")]
+    pub log_p: Option<f64>,
     /// Whether it lives on.
     pub kept: bool,
     /// Why not, if not.
@@ -61,8 +69,33 @@ pub struct NodeEvent {
     pub cost: Cost,
 }
 
+impl NodeEvent {
+    /// A node of which only number, masks, time and cost are known.
+    pub fn new(id: u64, masks_left: usize, tau: f64, cost: Cost) -> Self {
+        Self {
+            id,
+            parent: None,
+            step: None,
+            parent_slot: None,
+            slots: Vec::new(),
+            masks_left,
+            position: None,
+            token: None,
+            also: Vec::new(),
+            rank: 0,
+            value: None,
+            reward: None,
+            log_p: None,
+            kept: false,
+            reason: None,
+            tau,
+            cost,
+        }
+    }
+}
+
 /// A step that was completed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepEvent {
     /// Its number, from 0.
     pub step: usize,
@@ -89,13 +122,13 @@ pub struct StepEvent {
 }
 
 /// Something that happened.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The search begins; nothing has been spent.
     Start {
         /// The method's name.
-        method: &'static str,
+        method: String,
         /// Its options.
         plan: serde_json::Value,
         /// Positions.

@@ -4,10 +4,11 @@
 //! [`Denoiser`] and a [`Reward`] only through a [`Problem`], so costs cannot be miscounted.
 //!
 //! ```text
-//! start ─▶ Problem { schedule, denoiser, reward, bans, limits } ─▶ Method::run(key, observer) ─▶ Outcome
+//! start ─▶ Problem { schedule, denoiser, reward, bans, limits } ─▶ Run { step … } ─▶ Outcome
 //! ```
 
 mod bans;
+pub mod context;
 mod cost;
 mod denoiser;
 mod error;
@@ -25,9 +26,11 @@ mod problem;
 pub mod propose;
 pub mod resample;
 mod reward;
+pub mod run;
 mod schedule;
 pub mod select;
 mod sequence;
+mod stop;
 mod target;
 mod together;
 mod trace;
@@ -35,6 +38,7 @@ pub mod value;
 mod width;
 
 pub use bans::Bans;
+pub use context::{Context, Needs};
 pub use cost::Cost;
 pub use denoiser::{Answer, At, Candidate, Denoiser, Draw, Encoding, Facts, Question, State, Want};
 pub use error::{Error, Result};
@@ -42,11 +46,14 @@ pub use event::{Event, NodeEvent, Observer, PruneReason, Silent, StepEvent};
 pub use key::Key;
 pub use likelihood::{Nelbo, NelboForm, nelbo};
 pub use limits::{Clock, Deadline, Flow, Halt, Limits, StopReason};
-pub use methods::Method;
-pub use options::{Potential, Resampling, Sampler, SelectKind, ValueKind};
+pub use methods::{Method, Nominal, OptionError, Search};
+pub use options::{AnswerKind, Potential, Resampling, Sampler, SelectKind, ValueKind};
 pub use outcome::{Finished, Note, Outcome, Particle};
+use problem::Scored;
 pub use problem::{Encoded, Problem};
+pub use propose::Order;
 pub use reward::{Reward, View};
+pub use run::{Progress, Run};
 pub use schedule::{NoiseSchedule, Schedule};
 pub use sequence::{MaskedSeq, TokenId};
 pub use target::{Target, soft_value, target};

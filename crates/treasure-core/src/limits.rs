@@ -2,9 +2,9 @@
 //!
 //! Guarantee: a limit is checked before the work it limits, so it is never exceeded.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::atomic::AtomicBool, time::Duration};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
@@ -40,10 +40,12 @@ pub struct Limits<'a> {
     pub deadline: Option<Deadline<'a>>,
     /// Stop as soon as a complete sequence has at least this reward.
     pub target_reward: Option<f64>,
+    /// Stop as soon as this is set; looked at between portions of a step.
+    pub cancel: Option<&'a AtomicBool>,
 }
 
 /// Why a search ended before its last step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// The next forward passes would exceed `max_nfe`.
@@ -56,6 +58,10 @@ pub enum StopReason {
     Target,
     /// The observer said `Break`.
     Observer,
+    /// The run was cancelled.
+    Cancelled,
+    /// The caller drove it no further.
+    Caller,
 }
 
 impl fmt::Display for StopReason {
@@ -66,6 +72,8 @@ impl fmt::Display for StopReason {
             Self::Deadline => "the deadline",
             Self::Target => "the target reward",
             Self::Observer => "the observer",
+            Self::Cancelled => "cancellation",
+            Self::Caller => "the caller",
         })
     }
 }

@@ -1,4 +1,7 @@
-//! The methods: each wires a proposal, a value and a selection into the one loop.
+//! The methods: each file holds one method's options and wires its parts into the one loop.
+//!
+//! [`Method`] is all of them as data: what a request names, what a plan stores. Adding one is a file
+//! here and a line in the list below.
 
 mod base;
 mod best_of_n;
@@ -10,7 +13,7 @@ mod naive_tree;
 mod svdd;
 mod treasure;
 
-pub use base::Base;
+pub use base::{Base, Fhs};
 pub use best_of_n::BestOfN;
 pub use code::Code;
 pub use fk::FkSteering;
@@ -20,87 +23,231 @@ pub use naive_tree::NaiveTree;
 pub use svdd::Svdd;
 pub use treasure::Treasure;
 
-use crate::{
-    Flow, Key, Observer, Outcome, Problem, Result, Sampler, Width,
-    population::{Child, Node, Proposals, Run, Step},
-    propose::{DrawBy, FirstHitting, Grid, Parallel, Propose, Reveal},
-};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-/// A search method.
+use crate::{Error, Key, Observer, Outcome, Problem, Progress, Result, run::Stepper};
+
+/// What a method is expected to spend on one sample, before any saving.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nominal {
+    /// Sequences run through the denoiser.
+    pub nfe: u64,
+    /// Views scored by the reward.
+    pub reward_calls: u64,
+}
+
+impl Nominal {
+    /// Counts of a method; numbers beyond what can be counted stay at the largest.
+    pub fn new(nfe: usize, reward_calls: usize) -> Self {
+        Self { nfe: nfe as u64, reward_calls: reward_calls as u64 }
+    }
+}
+
+/// A search method with its options.
 ///
 /// A method draws from nothing but its key: the same problem and key give the same outcome.
-pub trait Method: Send + Sync {
+pub trait Search: Send + Sync {
     /// The name users know it by.
     fn name(&self) -> &'static str;
 
-    /// Every option, after defaults, as it goes into plans and traces.
-    fn plan(&self) -> serde_json::Value;
+    /// Refuses options outside their domain.
+    fn check(&self) -> Result<()>;
 
-    /// Searches. `key` is the key of the sample.
-    fn run(&self, problem: &Problem<'_>, key: Key, observer: &mut dyn Observer) -> Result<Outcome>;
+    /// The per-step width that the paper calls NFE: m of a tree, N of a population, else 1.
+    fn width(&self) -> usize {
+        1
+    }
+
+    /// What a sample with so many masks costs, before any saving.
+    fn nominal_cost(&self, masks: usize) -> Nominal;
+
+    /// Whether the last population is a weighted sample of a law, from which an answer can be drawn.
+    fn is_sampler(&self) -> bool {
+        false
+    }
+
+    /// Every option, as it goes into traces.
+    fn plan(&self) -> Value;
+
+    /// The method at the start of a problem, before its first step. Options have been checked.
+    fn begin(&self, problem: &Problem<'_>, key: Key) -> Result<Box<dyn Stepper>>;
+
+    /// Runs to the end.
+    fn run(&self, problem: &Problem<'_>, key: Key, observer: &mut dyn Observer) -> Result<Outcome> {
+        let mut run = problem.run(self, key, observer)?;
+        while run.step()? == Progress::More {}
+        run.finish()
+    }
 }
 
 /// A method's options as JSON. Options are plain data, so this cannot fail; if it did, the plan would
 /// say so instead of the options.
-fn plan_of(options: &impl serde::Serialize) -> serde_json::Value {
+fn plan_of(options: &impl Serialize) -> Value {
     serde_json::to_value(options).unwrap_or_else(|error| error.to_string().into())
 }
 
-/// The proposals of a [`Sampler`], drawn by slot and step.
-#[derive(Clone, Debug)]
-enum SamplerProposals {
-    Parallel(Parallel),
-    FirstHitting(FirstHitting),
-}
+macro_rules! methods {
+    ($($(#[$doc:meta])* $variant:ident($options:ty) = $name:literal),+ $(,)?) => {
+        /// A search method as data: its name under the key `method`, its options beside it.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "method")]
+        pub enum Method {
+            $($(#[$doc])* #[serde(rename = $name)] $variant($options)),+
+        }
 
-impl SamplerProposals {
-    fn new(sampler: Sampler, candidates: usize) -> Self {
-        let draws = DrawBy::Slot;
-        let reveal = match sampler {
-            Sampler::Ancestral { steps } => {
-                let (grid, candidates) = (Grid::Uniform(steps), Width::Constant(candidates));
-                return Self::Parallel(Parallel { grid, candidates, draws });
+        impl Method {
+            /// The name of every method.
+            pub const NAMES: &[&str] = &[$($name),+];
+
+            /// A method by name, with the options of its paper.
+            pub fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$variant(<$options>::default())),)+
+                    _ => None,
+                }
             }
-            Sampler::FirstHitting => Reveal::Sample { candidates },
-            // Argmax is certain, so candidates differ by position.
-            Sampler::Greedy => Reveal::Top { beam: Width::Constant(1), groups: candidates },
+
+            /// The method with its options.
+            pub fn search(&self) -> &dyn Search {
+                match self {
+                    $(Self::$variant(options) => options),+
+                }
+            }
+        }
+
+        $(impl From<$options> for Method {
+            fn from(options: $options) -> Self {
+                Self::$variant(options)
+            }
+        })+
+    };
+}
+
+methods! {
+    /// Tree search with resubstitution: the paper's method and its descendants.
+    Treasure(Treasure) = "treasure",
+    /// The model alone, ancestral sampling.
+    Base(Base) = "base",
+    /// The model alone, first-hitting sampling.
+    Fhs(Fhs) = "fhs",
+    /// First hitting, always the likeliest token.
+    Greedy(Greedy) = "greedy",
+    /// The best of N samples.
+    Bon(BestOfN) = "bon",
+    /// Feynman–Kac steering: resampled particles.
+    Fk(FkSteering) = "fk",
+    /// Feynman–Kac steering as its reference code runs it.
+    FkReference(FkReference) = "fk-reference",
+    /// The best of N candidates at every step.
+    Svdd(Svdd) = "svdd",
+    /// The best of N candidates at every block of steps.
+    Code(Code) = "code",
+    /// Tree search that branches by parallel sampling.
+    NaiveTree(NaiveTree) = "naive-tree",
+}
+
+impl Method {
+    /// The name users know it by.
+    pub fn name(&self) -> &'static str {
+        self.search().name()
+    }
+
+    /// Its options with their names, without the method's own.
+    pub fn options(&self) -> Map<String, Value> {
+        match plan_of(self) {
+            Value::Object(mut options) => {
+                options.remove("method");
+                options
+            }
+            _ => Map::new(),
+        }
+    }
+
+    /// A method by name, with `defaults` laid over its paper's options and `given` over those. An
+    /// option that the method does not have, or a value that it cannot take, is an error that names it.
+    pub fn from_options(
+        name: &str,
+        defaults: &Map<String, Value>,
+        given: &Map<String, Value>,
+    ) -> Result<Self, OptionError> {
+        let Some(plain) = Self::named(name) else {
+            return Err(OptionError::NoMethod { name: name.into() });
         };
-        Self::FirstHitting(FirstHitting { reveal, draws, commit_threshold: None })
+        let mut options = plain.options();
+        options.extend(defaults.iter().map(|(key, value)| (key.clone(), value.clone())));
+        let with = |options: &Map<String, Value>| {
+            let mut all = options.clone();
+            all.insert("method".into(), name.into());
+            serde_json::from_value::<Self>(all.into())
+        };
+        for (key, value) in given {
+            let before = options.insert(key.clone(), value.clone());
+            if let Err(error) = with(&options) {
+                if before.is_none() && !plain.could_have(key) {
+                    return Err(OptionError::NoUse { method: name.into(), option: key.clone() });
+                }
+                let message = error.to_string();
+                return Err(OptionError::Value {
+                    option: key.clone(),
+                    got: value.clone(),
+                    message,
+                });
+            }
+        }
+        let method = with(&options).map_err(|error| OptionError::Value {
+            option: name.into(),
+            got: options.clone().into(),
+            message: error.to_string(),
+        })?;
+        // What the method does not give back, it had no use for.
+        let kept = method.options();
+        if let Some(option) = given.keys().find(|key| !kept.contains_key(*key)) {
+            return Err(OptionError::NoUse { method: name.into(), option: option.clone() });
+        }
+        method.search().check().map_err(OptionError::Invalid)?;
+        Ok(method)
+    }
+
+    fn could_have(&self, option: &str) -> bool {
+        self.options().contains_key(option)
+    }
+
+    /// The methods that have an option of this name.
+    pub fn with_option(option: &str) -> Vec<&'static str> {
+        let has = |name: &&&str| Self::named(name).is_some_and(|method| method.could_have(option));
+        Self::NAMES.iter().filter(has).copied().collect()
     }
 }
 
-impl Propose for SamplerProposals {
-    fn steps(&self, masks: usize) -> usize {
-        match self {
-            Self::Parallel(propose) => propose.steps(masks),
-            Self::FirstHitting(propose) => propose.steps(masks),
-        }
-    }
-
-    fn propose(
-        &self,
-        step: &Step,
-        run: &mut Run<'_, '_>,
-        parents: &[Node],
-        argmax: bool,
-    ) -> Flow<Proposals> {
-        match self {
-            Self::Parallel(propose) => propose.propose(step, run, parents, argmax),
-            Self::FirstHitting(propose) => propose.propose(step, run, parents, argmax),
-        }
-    }
-
-    fn is_last(&self, step: &Step, proposals: &Proposals) -> bool {
-        match self {
-            Self::Parallel(propose) => propose.is_last(step, proposals),
-            Self::FirstHitting(propose) => propose.is_last(step, proposals),
-        }
-    }
-
-    fn prediction_time(&self, step: &Step, run: &Run<'_, '_>, child: &Child, slot: usize) -> f64 {
-        match self {
-            Self::Parallel(propose) => propose.prediction_time(step, run, child, slot),
-            Self::FirstHitting(propose) => propose.prediction_time(step, run, child, slot),
-        }
-    }
+/// Why options do not make a method.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionError {
+    /// There is no such method.
+    #[error("method: expected one of {}, got {name:?}", Method::NAMES.join(", "))]
+    NoMethod {
+        /// What was asked for.
+        name: String,
+    },
+    /// The method has no such option.
+    #[error("{option}: method {method} has no use for it")]
+    NoUse {
+        /// The method.
+        method: String,
+        /// The option.
+        option: String,
+    },
+    /// The option cannot have this value.
+    #[error("{option}: {message}, got {got}")]
+    Value {
+        /// The option.
+        option: String,
+        /// What was given.
+        got: Value,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The options contradict their domains.
+    #[error(transparent)]
+    Invalid(#[from] Error),
 }

@@ -1,8 +1,6 @@
 //! Options that are chosen by name, with the names users type.
 
-use std::{fmt, str::FromStr};
-
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
@@ -22,19 +20,19 @@ macro_rules! named {
             }
         }
 
-        impl fmt::Display for $kind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $kind {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.name())
             }
         }
 
-        impl FromStr for $kind {
-            type Err = Error;
+        impl std::str::FromStr for $kind {
+            type Err = $crate::Error;
 
-            fn from_str(text: &str) -> Result<Self> {
+            fn from_str(text: &str) -> $crate::Result<Self> {
                 match text {
                     $($name => Ok(Self::$variant),)+
-                    _ => Err(Error::Invalid {
+                    _ => Err($crate::Error::Invalid {
                         what: $what,
                         expected: [$($name),+].join(", "),
                         got: format!("{text:?}"),
@@ -43,13 +41,21 @@ macro_rules! named {
             }
         }
 
-        impl Serialize for $kind {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.name())
+        impl serde::Serialize for $kind {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(self.name())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $kind {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let name = std::borrow::Cow::<'de, str>::deserialize(from)?;
+                name.parse().map_err(serde::de::Error::custom)
             }
         }
     };
 }
+pub(crate) use named;
 
 named!(
     /// How TReASURe values a child.
@@ -105,8 +111,21 @@ named!(
     }
 );
 
+named!(
+    /// Which text a search hands back.
+    AnswerKind, "answer", {
+        /// The method's own choice at its end (Alg. 3).
+        #[default]
+        Final = "final",
+        /// The best complete text ever scored.
+        BestSeen = "best-seen",
+        /// A sampling method's sample: a member of the last population, drawn by weight.
+        Draw = "draw",
+    }
+);
+
 /// What a population runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "sampler", rename_all = "kebab-case")]
 pub enum Sampler {
     /// Parallel ancestral sampling with T steps (Eq. 3).
@@ -158,6 +177,18 @@ pub(crate) fn positive(what: &'static str, number: f64) -> Result<()> {
     Err(Error::Invalid {
         what,
         expected: "a finite number above 0".into(),
+        got: number.to_string(),
+    })
+}
+
+/// Refuses a number that is negative or not finite.
+pub(crate) fn not_negative(what: &'static str, number: f64) -> Result<()> {
+    if number.is_finite() && number >= 0.0 {
+        return Ok(());
+    }
+    Err(Error::Invalid {
+        what,
+        expected: "a finite number of at least 0".into(),
         got: number.to_string(),
     })
 }

@@ -4,14 +4,16 @@
 //! equal states in a batch are computed once; memory is bounded; limits hold before work begins; a
 //! wrong row count, a number that is not finite or a panic is an error that names its source.
 
-use std::{cell::RefCell, sync::Arc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering};
 
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Answer, Bans, Cost, Denoiser, Encoding, Error, Facts, Finished, Flow, Halt, Limits, MaskedSeq,
-    Question, Result, Reward, Schedule, State, StopReason, TokenId, View, Want, guard,
+    Answer, AnswerKind, Bans, Cost, Denoiser, Encoding, Error, Facts, Finished, Flow, Halt, Key,
+    Limits, MaskedSeq, Observer, Question, Result, Reward, Run, Schedule, State, StopReason,
+    TokenId, View, Want, guard,
     memo::{Hashed, Memo},
+    methods::Search,
     schedule,
 };
 
@@ -26,7 +28,7 @@ pub struct Encoded {
 
 impl Encoded {
     /// A complete sequence, which has nothing to predict.
-    pub(crate) fn complete(seq: Arc<MaskedSeq>, t: f64) -> Self {
+    pub fn complete(seq: Arc<MaskedSeq>, t: f64) -> Self {
         Self { seq, t, encoding: None }
     }
 
@@ -50,12 +52,26 @@ struct Ledger {
     rewards: Memo<Hashed<View>, f64>,
     proxies: Memo<Hashed<View>, f64>,
     best: Option<Finished>,
+    at_target: Option<Finished>,
 }
+
+/// A complete sequence to be scored, with what is already known of it.
+pub(crate) struct Scored<'a> {
+    pub tokens: &'a [TokenId],
+    pub view: &'a Arc<Hashed<View>>,
+    /// What is added to the reward when whole texts are compared.
+    pub extra: f64,
+    pub log_p: Option<f64>,
+}
+
+/// States or texts that are run between two looks at the clock.
+const PORTION: usize = 64;
 
 /// One sample to search for: start state, schedule, denoiser, reward, bans and limits.
 ///
 /// A problem serves one run at a time and forgets counts and memory when the next run begins, so the
-/// same run gives the same outcome. It can move between threads but not be shared by them.
+/// same run gives the same outcome.
+#[derive(Clone)]
 pub struct Problem<'a> {
     start: Arc<MaskedSeq>,
     schedule: &'a dyn Schedule,
@@ -63,10 +79,14 @@ pub struct Problem<'a> {
     reward: &'a dyn Reward,
     proxy: Option<&'a dyn Reward>,
     bans: Bans,
+    ends: Vec<TokenId>,
     limits: Limits<'a>,
+    answer: AnswerKind,
     encoding_bytes: usize,
     reward_bytes: usize,
-    ledger: RefCell<Ledger>,
+    /// Whether this is a part of another problem's run, whose ledger it shares.
+    inside: bool,
+    ledger: Arc<Mutex<Ledger>>,
 }
 
 impl std::fmt::Debug for Problem<'_> {
@@ -120,12 +140,16 @@ impl<'a> Problem<'a> {
             reward,
             proxy: None,
             bans,
+            ends: Vec::new(),
             limits,
+            answer: AnswerKind::Final,
             encoding_bytes: 256 << 20,
             reward_bytes: 64 << 20,
-            ledger: RefCell::new(Ledger::new(0, 0)),
+            inside: false,
+            ledger: Arc::new(Mutex::new(Ledger::new(0, 0))),
         };
-        if let Some(position) = problem.start.masked().find(|&at| problem.allowed_at(at) == 0) {
+        let none_left = |&at: &usize| problem.allowed_at(&problem.start, at) == 0;
+        if let Some(position) = problem.start.masked().find(none_left) {
             return invalid(
                 "bans",
                 format!("at least one allowed token at position {position}"),
@@ -152,9 +176,53 @@ impl<'a> Problem<'a> {
         self
     }
 
-    /// Forgets the counts, the memory and the best of an earlier run. Methods call it first.
-    pub fn begin(&self) {
-        *self.ledger.borrow_mut() = Ledger::new(self.encoding_bytes, self.reward_bytes);
+    /// The tokens that end a text.
+    #[must_use]
+    pub fn with_ends(mut self, ends: &[TokenId]) -> Self {
+        self.ends = ends.to_vec();
+        self
+    }
+
+    /// Which text a run hands back.
+    #[must_use]
+    pub fn with_answer(mut self, answer: AnswerKind) -> Self {
+        self.answer = answer;
+        self
+    }
+
+    /// A run of a method, which the caller may drive.
+    pub fn run<'r>(
+        &'r self,
+        method: &(impl Search + ?Sized),
+        key: Key,
+        observer: &'r mut dyn Observer,
+    ) -> Result<Run<'r, 'a>> {
+        if self.answer == AnswerKind::Draw && !method.is_sampler() {
+            return Err(Error::Invalid {
+                what: "answer",
+                expected: format!("final or best-seen: {} does not sample", method.name()),
+                got: "draw".into(),
+            });
+        }
+        Run::new(method, self, key, observer)
+    }
+
+    /// The same problem from another start, inside a run of this one: counts, memory, budgets and the
+    /// best so far are shared, so that costs add up and limits hold across.
+    pub fn continue_from(&self, start: MaskedSeq) -> Self {
+        Self { start: Arc::new(start), inside: true, ..self.clone() }
+    }
+
+    /// Forgets the counts, the memory and the best of an earlier run, unless this is part of one.
+    pub(crate) fn begin(&self) {
+        if !self.inside {
+            *self.ledger() = Ledger::new(self.encoding_bytes, self.reward_bytes);
+        }
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // Every update leaves the ledger whole.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The start state.
@@ -182,8 +250,23 @@ impl<'a> Problem<'a> {
         self.proxy.is_some()
     }
 
-    /// How many tokens may be placed at a position.
-    pub fn allowed_at(&self, position: usize) -> usize {
+    /// The tokens that end a text.
+    pub fn ends(&self) -> &[TokenId] {
+        &self.ends
+    }
+
+    /// Which text a run hands back.
+    pub fn answer(&self) -> AnswerKind {
+        self.answer
+    }
+
+    /// A number that no reward exceeds, if the reward promises one.
+    pub fn reward_bound(&self) -> Option<f64> {
+        self.reward.upper_bound()
+    }
+
+    /// How many tokens may be placed at a position of a state.
+    pub fn allowed_at(&self, _state: &MaskedSeq, position: usize) -> usize {
         let Facts { vocab_size, never, .. } = self.denoiser.facts();
         let mut excluded: Vec<_> = self.bans.at(position);
         excluded.extend_from_slice(never);
@@ -195,20 +278,34 @@ impl<'a> Problem<'a> {
 
     /// What was spent so far.
     pub fn cost(&self) -> Cost {
-        self.ledger.borrow().cost
+        self.ledger().cost
     }
 
     /// The best complete sequence scored so far.
     pub fn best(&self) -> Option<Finished> {
-        self.ledger.borrow().best.clone()
+        self.ledger().best.clone()
     }
 
-    pub(crate) fn best_reward(&self) -> Option<f64> {
-        self.ledger.borrow().best.as_ref().map(|best| best.reward)
+    /// The reward of the best complete sequence scored so far.
+    pub fn best_reward(&self) -> Option<f64> {
+        self.ledger().best.as_ref().map(|best| best.reward)
     }
 
-    /// Stops if the deadline has passed.
-    pub(crate) fn check_deadline(&self) -> Flow<()> {
+    /// What the best complete sequence so far is compared by.
+    pub(crate) fn best_value(&self) -> Option<f64> {
+        self.ledger().best.as_ref().map(|best| best.value)
+    }
+
+    /// The sequence that reached the target.
+    pub(crate) fn at_target(&self) -> Option<Finished> {
+        self.ledger().at_target.clone()
+    }
+
+    /// Stops if the run was cancelled or the deadline has passed.
+    pub fn check_deadline(&self) -> Flow<()> {
+        if self.limits.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            return Err(Halt::Stop(StopReason::Cancelled));
+        }
         match self.limits.deadline {
             Some(deadline) if deadline.clock.now() >= deadline.at => {
                 Err(Halt::Stop(StopReason::Deadline))
@@ -227,7 +324,7 @@ impl<'a> Problem<'a> {
         let mut fresh: Vec<Arc<StateKey>> = Vec::new();
         let mut fresh_of: Vec<Option<usize>> = Vec::with_capacity(states.len());
         {
-            let mut ledger = self.ledger.borrow_mut();
+            let mut ledger = self.ledger();
             let mut seen: FxHashMap<Arc<StateKey>, usize> = FxHashMap::default();
             for (seq, t) in states {
                 let (mut known, mut index) = (None, None);
@@ -250,8 +347,8 @@ impl<'a> Problem<'a> {
             }
         }
         let mut computed = Vec::new();
+        let mut stopped = None;
         if !fresh.is_empty() {
-            self.check_deadline()?;
             let time = |key: &StateKey| {
                 if self.time_agnostic() { 0.0 } else { f64::from_bits(key.key().1) }
             };
@@ -265,16 +362,27 @@ impl<'a> Problem<'a> {
                     }
                 }
             }
-            computed = guard::denoiser(|| self.denoiser.encode(&batch))?;
-            guard::rows("encodings", batch.len(), computed.len())?;
+            for portion in batch.chunks(PORTION) {
+                if let Err(stop) = self.check_deadline() {
+                    stopped = Some(stop);
+                    break;
+                }
+                let encodings = guard::denoiser(|| self.denoiser.encode(portion))?;
+                guard::rows("encodings", portion.len(), encodings.len())?;
+                computed.extend(encodings);
+            }
         }
-        let mut ledger = self.ledger.borrow_mut();
-        ledger.cost.nfe += fresh.len() as u64;
-        ledger.cost.nfe_hits += (states.len() - fresh.len()) as u64;
+        let mut ledger = self.ledger();
+        ledger.cost.nfe += computed.len() as u64;
+        let answered = states.len() - fresh.len();
         for (key, encoding) in fresh.into_iter().zip(&computed) {
             let weight = encoding.bytes() + key.key().0.len() * 4 + 64;
             ledger.encodings.insert(key, encoding.clone(), weight);
         }
+        if let Some(stop) = stopped {
+            return Err(stop);
+        }
+        ledger.cost.nfe_hits += answered as u64;
         Ok(states
             .iter()
             .zip(found.into_iter().zip(fresh_of))
@@ -288,7 +396,7 @@ impl<'a> Problem<'a> {
 
     /// What is remembered about a state, without a request: nothing is counted.
     pub(crate) fn recall(&self, seq: &Arc<MaskedSeq>, t: f64) -> Option<Encoded> {
-        let encoding = self.ledger.borrow_mut().encodings.get(&self.state_key(seq, t))?;
+        let encoding = self.ledger().encodings.get(&self.state_key(seq, t))?;
         Some(Encoded { seq: seq.clone(), t, encoding: Some(encoding) })
     }
 
@@ -319,33 +427,66 @@ impl<'a> Problem<'a> {
             .collect())
     }
 
-    /// The rewards of complete sequences, equal views once. If the budget covers only some, those are
-    /// scored, remembered and counted before the search stops.
+    /// The rewards of complete sequences, equal views once. If the budget or the time covers only some,
+    /// those are scored, remembered and counted before the search stops.
     pub fn score(&self, completions: &[Vec<TokenId>]) -> Flow<Vec<f64>> {
+        let views = self.views(completions)?;
+        let batch: Vec<Scored<'_>> = (completions.iter().zip(&views))
+            .map(|(tokens, view)| Scored { tokens, view, extra: 0.0, log_p: None })
+            .collect();
+        self.score_views(&batch)
+    }
+
+    /// What the reward sees of complete sequences.
+    pub(crate) fn views(&self, completions: &[Vec<TokenId>]) -> Result<Vec<Arc<Hashed<View>>>> {
+        completions.iter().map(|tokens| view_of(self.reward, tokens)).collect()
+    }
+
+    /// Whether a view has been scored before.
+    pub(crate) fn knows(&self, view: &Hashed<View>) -> bool {
+        self.ledger().rewards.get(view).is_some()
+    }
+
+    /// Counts a score that a bound made needless.
+    pub(crate) fn skipped(&self) {
+        self.ledger().cost.reward_skips += 1;
+    }
+
+    /// The rewards of views, and the best of whole texts by reward and what is added to it.
+    pub(crate) fn score_views(&self, batch: &[Scored<'_>]) -> Flow<Vec<f64>> {
         let left = {
-            let ledger = self.ledger.borrow();
+            let ledger = self.ledger();
             self.limits.max_reward_calls.map(|max| max - ledger.cost.reward_calls.min(max))
         };
-        let (values, calls) =
-            self.score_with(self.reward, completions, left, |ledger| &mut ledger.rewards)?;
-        let mut ledger = self.ledger.borrow_mut();
-        let answered = values.iter().flatten().count() as u64;
-        ledger.cost.reward_calls += calls;
-        ledger.cost.reward_cache_hits += answered - calls;
-        for (tokens, &value) in completions.iter().zip(&values) {
-            if let Some(reward) = value
-                && ledger.best.as_ref().is_none_or(|best| reward > best.reward)
+        let views: Vec<_> = batch.iter().map(|scored| scored.view.clone()).collect();
+        let found = self.score_with(self.reward, &views, left, |ledger| &mut ledger.rewards)?;
+        let mut ledger = self.ledger();
+        let answered = found.values.iter().flatten().count() as u64;
+        ledger.cost.reward_calls += found.calls;
+        ledger.cost.reward_cache_hits += answered - found.calls;
+        let target = self.limits.target_reward;
+        let mut reached: Option<Finished> = None;
+        for (scored, &value) in batch.iter().zip(&found.values) {
+            let Some(reward) = value else { continue };
+            let value = reward + scored.extra;
+            let finished =
+                || Finished { tokens: scored.tokens.to_vec(), reward, value, log_p: scored.log_p };
+            if ledger.best.as_ref().is_none_or(|best| value > best.value) {
+                ledger.best = Some(finished());
+            }
+            if target.is_some_and(|target| reward >= target)
+                && reached.as_ref().is_none_or(|best| value > best.value)
             {
-                ledger.best = Some(Finished { tokens: tokens.clone(), reward });
+                reached = Some(finished());
             }
         }
-        let best = ledger.best.as_ref().map(|best| best.reward);
-        if let (Some(target), Some(best)) = (self.limits.target_reward, best)
-            && best >= target
-        {
+        if reached.is_some() {
+            ledger.at_target = reached;
             return Err(Halt::Stop(StopReason::Target));
         }
-        values.into_iter().collect::<Option<_>>().ok_or(Halt::Stop(StopReason::MaxRewardCalls))
+        drop(ledger);
+        let short = found.stopped.unwrap_or(StopReason::MaxRewardCalls);
+        found.values.into_iter().collect::<Option<_>>().ok_or(Halt::Stop(short))
     }
 
     /// The proxy's rewards of complete sequences; they count apart and touch no budget.
@@ -355,47 +496,52 @@ impl<'a> Problem<'a> {
             expected: "a proxy reward (Problem::with_proxy)".into(),
             got: "none".into(),
         })?;
-        let (values, calls) =
-            self.score_with(proxy, completions, None, |ledger| &mut ledger.proxies)?;
-        self.ledger.borrow_mut().cost.proxy_calls += calls;
-        Ok(values.into_iter().flatten().collect())
+        let views: Result<Vec<_>> =
+            completions.iter().map(|tokens| view_of(proxy, tokens)).collect();
+        let found = self.score_with(proxy, &views?, None, |ledger| &mut ledger.proxies)?;
+        self.ledger().cost.proxy_calls += found.calls;
+        if let Some(reason) = found.stopped {
+            return Err(Halt::Stop(reason));
+        }
+        Ok(found.values.into_iter().flatten().collect())
     }
 
-    /// Values (`None` beyond the calls left) and the calls made.
+    /// Scores views; `None` beyond the calls left or the deadline.
     fn score_with(
         &self,
         reward: &dyn Reward,
-        completions: &[Vec<TokenId>],
+        views: &[Arc<Hashed<View>>],
         left: Option<u64>,
         memory: fn(&mut Ledger) -> &mut Memo<Hashed<View>, f64>,
-    ) -> Flow<(Vec<Option<f64>>, u64)> {
+    ) -> Flow<Found> {
         let mut fresh: Vec<Arc<Hashed<View>>> = Vec::new();
-        let mut slots: Vec<Result<f64, usize>> = Vec::with_capacity(completions.len());
+        let mut slots: Vec<Result<f64, usize>> = Vec::with_capacity(views.len());
         let mut seen: FxHashMap<Arc<Hashed<View>>, usize> = FxHashMap::default();
-        for tokens in completions {
-            let view = Hashed::new(guard::reward(reward, || reward.view(tokens))?);
-            slots.push(match memory(&mut self.ledger.borrow_mut()).get(&view) {
+        for view in views {
+            slots.push(match memory(&mut self.ledger()).get(view) {
                 Some(value) => Ok(value),
-                None => {
-                    let view = Arc::new(view);
-                    Err(*seen.entry(view.clone()).or_insert_with(|| {
-                        fresh.push(view);
-                        fresh.len() - 1
-                    }))
-                }
+                None => Err(*seen.entry(view.clone()).or_insert_with(|| {
+                    fresh.push(view.clone());
+                    fresh.len() - 1
+                })),
             });
         }
         let wanted = fresh.len();
         fresh.truncate(left.map_or(wanted, |left| usize::try_from(left).unwrap_or(wanted)));
-        let mut computed = Vec::new();
-        if !fresh.is_empty() {
-            self.check_deadline()?;
-            let batch: Vec<&View> = fresh.iter().map(|view| view.key()).collect();
-            computed = guard::reward(reward, || reward.score(&batch))?;
-            guard::scores(reward, &batch, &computed)?;
+        let mut computed: Vec<f64> = Vec::with_capacity(fresh.len());
+        let mut stopped = None;
+        for portion in fresh.chunks(PORTION) {
+            if let Err(Halt::Stop(reason)) = self.check_deadline() {
+                stopped = Some(reason);
+                break;
+            }
+            let batch: Vec<&View> = portion.iter().map(|view| view.key()).collect();
+            let scores = guard::reward(reward, || reward.score(&batch))?;
+            guard::scores(reward, &batch, &scores)?;
+            computed.extend(scores);
         }
-        let calls = fresh.len() as u64;
-        let mut ledger = self.ledger.borrow_mut();
+        let calls = computed.len() as u64;
+        let mut ledger = self.ledger();
         for (view, &value) in fresh.into_iter().zip(&computed) {
             let weight = 96
                 + match view.key() {
@@ -408,8 +554,20 @@ impl<'a> Problem<'a> {
             .into_iter()
             .map(|slot| slot.map_or_else(|index| computed.get(index).copied(), Some))
             .collect();
-        Ok((values, calls))
+        Ok(Found { values, calls, stopped })
     }
+}
+
+/// What scoring some views came to.
+struct Found {
+    values: Vec<Option<f64>>,
+    calls: u64,
+    stopped: Option<StopReason>,
+}
+
+/// What a reward sees of a sequence.
+fn view_of(reward: &dyn Reward, tokens: &[TokenId]) -> Result<Arc<Hashed<View>>> {
+    Ok(Arc::new(Hashed::new(guard::reward(reward, || reward.view(tokens))?)))
 }
 
 impl Ledger {
@@ -420,6 +578,7 @@ impl Ledger {
             rewards: Memo::new(reward_bytes),
             proxies: Memo::new(reward_bytes),
             best: None,
+            at_target: None,
         }
     }
 }

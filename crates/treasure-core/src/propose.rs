@@ -3,36 +3,41 @@
 mod first_hitting;
 mod parallel;
 
-pub use first_hitting::{FirstHitting, Reveal};
+pub use first_hitting::{FirstHitting, Order, Reveal};
 pub use parallel::{Grid, Parallel};
 
 use std::sync::Arc;
 
 use crate::{
-    Encoded, Flow, Key, MaskedSeq,
-    population::{Child, Node, Proposals, Run, Step},
+    Context, Encoded, Flow, Key, MaskedSeq, Sampler, Width,
+    population::{Child, Node, Proposals},
 };
 
 /// A way to make children.
-pub trait Propose {
+pub trait Propose: Send + Sync {
     /// How many steps it takes from a number of masks.
     fn steps(&self, masks: usize) -> usize;
 
-    /// The children of every parent. With `argmax`, the likeliest token at each mask of each parent is
-    /// read along, in the same question.
-    fn propose(
-        &self,
-        step: &Step,
-        run: &mut Run<'_, '_>,
-        parents: &[Node],
-        argmax: bool,
-    ) -> Flow<Proposals>;
+    /// The children of every parent, with what `cx.step.needs` asks for about the parents.
+    fn propose(&self, cx: &mut Context<'_, '_>, parents: &[Node]) -> Flow<Proposals>;
 
     /// Whether no step follows.
-    fn is_last(&self, step: &Step, proposals: &Proposals) -> bool;
+    fn is_last(&self, cx: &Context<'_, '_>, proposals: &Proposals) -> bool;
+}
 
-    /// The time at which a child's prediction will be asked for when it is expanded from a slot.
-    fn prediction_time(&self, step: &Step, run: &Run<'_, '_>, child: &Child, slot: usize) -> f64;
+/// The proposals of a [`Sampler`], drawn by slot and step.
+pub(crate) fn sampling(sampler: Sampler, candidates: usize) -> Box<dyn Propose> {
+    let draws = DrawBy::Slot;
+    let reveal = match sampler {
+        Sampler::Ancestral { steps } => {
+            let (grid, candidates) = (Grid::Uniform(steps), Width::Constant(candidates));
+            return Box::new(Parallel { grid, candidates, draws });
+        }
+        Sampler::FirstHitting => Reveal::Sample { candidates },
+        // Argmax is certain, so candidates differ by position.
+        Sampler::Greedy => Reveal::Top { beam: Width::Constant(1), groups: candidates, min_p: 0.0 },
+    };
+    Box::new(FirstHitting { reveal, draws, order: Order::Uniform, commit_threshold: None })
 }
 
 /// What a draw depends on, beside the sample.
@@ -45,21 +50,31 @@ pub enum DrawBy {
 }
 
 /// Streams of random numbers at one node, kept apart by purpose.
-pub(crate) mod purpose {
-    pub(crate) const TREE: u64 = 0x01;
-    pub(crate) const PARTICLE: u64 = 0x02;
-    pub(crate) const TIME: u64 = 0x11;
-    pub(crate) const POSITION: u64 = 0x12;
-    pub(crate) const TOKEN: u64 = 0x13;
-    pub(crate) const REVEAL: u64 = 0x14;
-    pub(crate) const COMPLETION: u64 = 0x15;
-    pub(crate) const RESAMPLE: u64 = 0x16;
+pub mod purpose {
+    /// Nodes of a tree.
+    pub const TREE: u64 = 0x01;
+    /// Members of a population.
+    pub const PARTICLE: u64 = 0x02;
+    /// The next event time.
+    pub const TIME: u64 = 0x11;
+    /// Which position is revealed.
+    pub const POSITION: u64 = 0x12;
+    /// Which token it becomes.
+    pub const TOKEN: u64 = 0x13;
+    /// Whether a mask is revealed at all.
+    pub const REVEAL: u64 = 0x14;
+    /// Sampled completions.
+    pub const COMPLETION: u64 = 0x15;
+    /// Resampling.
+    pub const RESAMPLE: u64 = 0x16;
+    /// The answer that is drawn.
+    pub const ANSWER: u64 = 0x17;
 }
 
 impl DrawBy {
     /// The key of a node that is about to be expanded. `level` is the masks left (first hitting) or the
     /// step (parallel) for a tree, the step for a population.
-    pub(crate) fn key(self, sample: Key, level: usize, slot: usize, seq: &MaskedSeq) -> Key {
+    pub fn key(self, sample: Key, level: usize, slot: usize, seq: &MaskedSeq) -> Key {
         match self {
             Self::State => sample.fold(purpose::TREE).fold(level as u64).fold_seq(seq),
             Self::Slot => sample.fold(purpose::PARTICLE).fold(level as u64).fold(slot as u64),
@@ -68,18 +83,18 @@ impl DrawBy {
 }
 
 /// One forward pass per parent at its time, reusing what was made to value it.
-fn encode_parents(run: &Run<'_, '_>, parents: &[Node], times: &[f64]) -> Flow<Vec<Encoded>> {
+fn encode_parents(cx: &Context<'_, '_>, parents: &[Node], times: &[f64]) -> Flow<Vec<Encoded>> {
     let reusable = |node: &Node, t: f64| {
         node.encoded
             .clone()
-            .filter(|encoded| run.problem.time_agnostic() || encoded.t().to_bits() == t.to_bits())
+            .filter(|encoded| cx.problem.time_agnostic() || encoded.t().to_bits() == t.to_bits())
     };
     let kept: Vec<_> = parents.iter().zip(times).map(|(node, &t)| reusable(node, t)).collect();
     let wanted: Vec<(Arc<MaskedSeq>, f64)> = (parents.iter().zip(times).zip(&kept))
         .filter(|(_, kept)| kept.is_none())
         .map(|((node, &t), _)| (node.seq.clone(), t))
         .collect();
-    let mut fresh = run.problem.encode(&wanted)?.into_iter();
+    let mut fresh = cx.problem.encode(&wanted)?.into_iter();
     Ok(kept.into_iter().filter_map(|kept| kept.or_else(|| fresh.next())).collect())
 }
 
@@ -89,9 +104,11 @@ fn carried(parent: usize, node: &Node, t: f64) -> Child {
         parent,
         seq: node.seq.clone(),
         t,
+        next_t: None,
         rank: 0,
         reveal: None,
         also: Vec::new(),
+        log_p: node.log_p,
         encoded: None,
     }
 }

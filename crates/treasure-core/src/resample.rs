@@ -51,6 +51,11 @@ impl LogWeights {
     }
 }
 
+/// One index, drawn by weight.
+pub fn draw_one(weights: &LogWeights, key: Key) -> usize {
+    inverse_cdf(weights.normalised(), key.uniform())
+}
+
 /// The ancestors of the next population, as many as there are weights.
 pub fn draw(scheme: Resampling, weights: &LogWeights, key: Key) -> Vec<usize> {
     let w = weights.normalised();

@@ -1,5 +1,7 @@
 //! What the search asks of a reward: `r(x)` of the paper, on complete sequences.
 
+use std::collections::HashSet;
+
 use crate::{Result, TokenId};
 
 /// What a reward sees of a complete sequence. Equal views have equal rewards, so they are scored once:
@@ -12,6 +14,28 @@ pub enum View {
     Text(Box<str>),
 }
 
+impl View {
+    /// The share of distinct bigrams: of lower-cased words in a text, of tokens elsewhere. What is too
+    /// short to have one has nothing repeated, and counts 1.
+    pub fn variety(&self) -> f64 {
+        fn share<T: Eq + std::hash::Hash>(items: &[T]) -> f64 {
+            let pairs = items.len().saturating_sub(1);
+            if pairs == 0 {
+                return 1.0;
+            }
+            let distinct: HashSet<_> = items.windows(2).collect();
+            distinct.len() as f64 / pairs as f64
+        }
+        match self {
+            Self::Tokens(tokens) => share(tokens),
+            Self::Text(text) => {
+                let lower = text.to_lowercase();
+                share(&lower.split_whitespace().collect::<Vec<_>>())
+            }
+        }
+    }
+}
+
 /// A reward on complete sequences; higher is better.
 pub trait Reward: Send + Sync {
     /// A short name for messages.
@@ -20,6 +44,11 @@ pub trait Reward: Send + Sync {
     /// What this reward sees of a sequence. The default is the tokens.
     fn view(&self, tokens: &[TokenId]) -> Result<View> {
         Ok(View::Tokens(tokens.into()))
+    }
+
+    /// A number that no score exceeds, if there is one: 0 of log-probabilities, 1 of rules.
+    fn upper_bound(&self) -> Option<f64> {
+        None
     }
 
     /// One number per view, in order, each independent of the rest of the batch.

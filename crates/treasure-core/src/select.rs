@@ -16,11 +16,10 @@ pub use top_m::TopM;
 
 use std::cmp::Ordering;
 
-use rustc_hash::FxHashMap;
-
 use crate::{
-    Flow, PruneReason,
-    population::{Node, Proposals, Run, Step, Weight},
+    Context, Flow, PruneReason,
+    context::Step,
+    population::{Node, Proposals, Weight},
 };
 
 /// A child that lives on.
@@ -39,8 +38,8 @@ pub struct Kept {
 pub struct Selection {
     /// The next population, in slot order; a child may appear several times.
     pub kept: Vec<Kept>,
-    /// Why a child was pruned, where it was not simply beaten.
-    pub fates: FxHashMap<usize, PruneReason>,
+    /// Why a child was pruned, by its index, where it was not simply beaten.
+    pub fates: Vec<(usize, PruneReason)>,
     /// The effective sample size, if weights were computed.
     pub ess: Option<f64>,
     /// Whether the population was resampled.
@@ -52,7 +51,7 @@ impl Selection {
     fn resample(
         &mut self,
         ancestors: &[usize],
-        proposals: &Proposals,
+        children: usize,
         weight: impl Fn(Weight) -> Weight,
     ) {
         let resampled = (ancestors.iter().zip(&self.kept))
@@ -61,46 +60,70 @@ impl Selection {
                 Kept { child, slot, weight: weight(before) }
             })
             .collect();
-        for child in 0..proposals.children.len() {
-            self.fates.insert(child, PruneReason::Resampled);
-        }
+        self.fates = (0..children).map(|child| (child, PruneReason::Resampled)).collect();
         self.kept = resampled;
         self.resampled = true;
     }
 }
 
+/// The children of a step with what they are worth.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidates<'a> {
+    /// The population they were proposed from.
+    pub parents: &'a [Node],
+    /// The children.
+    pub proposals: &'a Proposals,
+    /// The value of each, none where it was not scored; absent if the step asked for no values.
+    pub values: Option<&'a [Option<f64>]>,
+}
+
+impl Candidates<'_> {
+    /// The value of a child that was scored.
+    fn value(&self, child: usize) -> Option<f64> {
+        self.values.and_then(|values| values[child])
+    }
+
+    /// The children that were scored, in order.
+    fn scored(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.proposals.children.len()).filter(|&child| self.value(child).is_some())
+    }
+
+    /// The slot of a child's parent.
+    fn parent_slot(&self, child: usize) -> usize {
+        self.parents[self.proposals.children[child].parent].slot
+    }
+
+    /// Higher values first, children without one last.
+    fn by_value(&self, a: usize, b: usize) -> Ordering {
+        let value = |child| self.value(child).unwrap_or(f64::NEG_INFINITY);
+        value(b).total_cmp(&value(a))
+    }
+
+    /// The order of the design: value, then token rank, then parent slot, then token id, then position
+    /// (two groups of one parent may place the same token). It never depends on the batch order.
+    fn better(&self, a: usize, b: usize) -> Ordering {
+        let key = |i: usize| {
+            let child = &self.proposals.children[i];
+            let (position, token) = child.reveal.unwrap_or_default();
+            (child.rank, self.parent_slot(i), token, position)
+        };
+        self.by_value(a, b).then_with(|| key(a).cmp(&key(b))).then(a.cmp(&b))
+    }
+
+    /// Of two equal sequences, whether `a` stands for both: the higher value, then the lower parent slot.
+    fn represents(&self, a: usize, b: usize) -> bool {
+        let slot = |child| self.parent_slot(child);
+        self.by_value(a, b).then(slot(a).cmp(&slot(b))).then(a.cmp(&b)) == Ordering::Less
+    }
+}
+
 /// A way to pick the next population.
-pub trait Select {
+pub trait Select: Send + Sync {
     /// Whether this step needs values. `step.last` is known only after the children were proposed.
     fn needs_values(&self, _step: &Step) -> bool {
         true
     }
 
-    /// The next population; `values` is there whenever `needs_values` asked for it.
-    fn select(
-        &self,
-        step: &Step,
-        run: &mut Run<'_, '_>,
-        parents: &[Node],
-        proposals: &Proposals,
-        values: Option<&[f64]>,
-    ) -> Flow<Selection>;
-}
-
-/// The order of the design: value, then token rank, then parent slot, then token id, then position
-/// (two groups of one parent may place the same token). It never depends on the batch order.
-fn better(a: usize, b: usize, parents: &[Node], proposals: &Proposals, values: &[f64]) -> Ordering {
-    let key = |i: usize| {
-        let child = &proposals.children[i];
-        let (position, token) = child.reveal.unwrap_or_default();
-        (child.rank, parents[child.parent].slot, token, position)
-    };
-    values[b].total_cmp(&values[a]).then_with(|| key(a).cmp(&key(b))).then(a.cmp(&b))
-}
-
-/// Of two equal sequences, whether `a` stands for both: the higher value, then the lower parent slot.
-fn represents(a: usize, b: usize, parents: &[Node], proposals: &Proposals, values: &[f64]) -> bool {
-    let slot = |i: usize| parents[proposals.children[i].parent].slot;
-    let order = values[b].total_cmp(&values[a]).then(slot(a).cmp(&slot(b))).then(a.cmp(&b));
-    order == Ordering::Less
+    /// The next population; values are there whenever `needs_values` asked for them.
+    fn select(&self, cx: &mut Context<'_, '_>, from: &Candidates<'_>) -> Flow<Selection>;
 }

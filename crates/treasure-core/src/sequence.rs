@@ -146,6 +146,21 @@ impl MaskedSeq {
         self.n_masked -= 1;
     }
 
+    /// A copy with some positions masked again.
+    ///
+    /// # Panics
+    /// If a position is outside the sequence.
+    #[must_use]
+    pub fn remask(&self, positions: impl IntoIterator<Item = usize>) -> Self {
+        let mut masked = self.clone();
+        for position in positions {
+            if std::mem::replace(&mut masked.tokens[position], MASK) != MASK {
+                masked.n_masked += 1;
+            }
+        }
+        masked
+    }
+
     /// A complete sequence: masks are filled in order from `fill`, which must yield one token per mask.
     ///
     /// # Panics

@@ -1,11 +1,13 @@
 //! How children are valued before the selection.
 
+mod appraise;
 mod completions;
 mod posterior;
 mod previous;
 mod resubstitute;
 mod screen;
 
+pub use appraise::Taste;
 pub use completions::{SampledCompletions, log_mean_exp, sample_completions};
 pub use posterior::Posterior;
 pub use previous::PreviousArgmax;
@@ -13,19 +15,19 @@ pub use resubstitute::{FinalReward, Resubstitute};
 pub use screen::Screened;
 
 use crate::{
-    Flow,
-    population::{Child, Node, Proposals, Run, Step},
+    Context, Flow, Needs, PruneReason,
+    population::{Node, Proposals, Worth},
 };
 
-/// When a child's own prediction would be made: from the child and the slot of its parent.
-pub type NextTime<'t> = dyn Fn(&Run<'_, '_>, &Child, usize) -> f64 + 't;
+/// What became of a child: its worth, or why it was not scored at all.
+pub type Valued = Result<Worth, PruneReason>;
 
 /// A way to value children. Complete children always have their exact reward, except where
 /// [`Value::exact_at_the_end`] says otherwise.
-pub trait Value {
-    /// Whether the parent's likeliest tokens are needed.
-    fn needs_argmax(&self) -> bool {
-        false
+pub trait Value: Send + Sync {
+    /// What must be read about the parents.
+    fn needs(&self) -> Needs {
+        Needs::default()
     }
 
     /// Whether the values of the last population are exact rewards.
@@ -33,13 +35,16 @@ pub trait Value {
         true
     }
 
-    /// One value per child, in order.
+    /// One verdict per child, in order.
     fn value(
         &self,
-        step: &Step,
-        run: &mut Run<'_, '_>,
+        cx: &mut Context<'_, '_>,
         parents: &[Node],
         proposals: &mut Proposals,
-        next_time: &NextTime<'_>,
-    ) -> Flow<Vec<f64>>;
+    ) -> Flow<Vec<Valued>>;
+}
+
+/// Rewards that are compared as they are.
+fn plain(rewards: Vec<f64>) -> Vec<Valued> {
+    rewards.into_iter().map(|reward| Ok(Worth::plain(reward))).collect()
 }

@@ -1,11 +1,13 @@
 //! Widths b(·) and m(·): a number of nodes as a function of how far the search has come.
 //!
 //! Guarantee: a checked width is at least 1 at every step. The paper allows any function of the masks
-//! left; with n masks at the start, step i has n − i masks left, so a width is told as a function of i.
+//! left; with n masks at the start and one reveal a step, step i has n − i masks left, so a width is
+//! told as a function of i. Where a step commits more than one token the search ends before its
+//! schedule does.
 
 use std::{f64::consts::PI, fmt, str::FromStr};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Error, Result};
 
@@ -44,6 +46,15 @@ impl Width {
             Self::Linear { from, to } => between(*from, *to, way),
             Self::Cosine { from, to } => between(*from, *to, (1.0 - (PI * way).cos()) / 2.0),
             Self::List(widths) => widths.get(step).or(widths.last()).copied().unwrap_or(0),
+        }
+    }
+
+    /// The largest width of any step.
+    pub fn widest(&self) -> usize {
+        match self {
+            Self::Constant(width) => *width,
+            Self::Linear { from, to } | Self::Cosine { from, to } => *from.max(to),
+            Self::List(widths) => widths.iter().copied().max().unwrap_or(0),
         }
     }
 
@@ -125,5 +136,22 @@ impl Serialize for Width {
             Self::Constant(width) => serializer.serialize_u64(*width as u64),
             other => serializer.collect_str(other),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Width {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(usize),
+            Text(String),
+        }
+        let width = match Written::deserialize(from)? {
+            Written::Number(width) => Self::Constant(width),
+            Written::Text(text) => text.parse().map_err(serde::de::Error::custom)?,
+        };
+        width.check("width").map_err(serde::de::Error::custom)?;
+        Ok(width)
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use treasure_core::{
-    Bans, Denoiser, Error, Key, Limits, MaskedSeq, Method, NoiseSchedule, Outcome, Problem, Result,
-    Reward, Sampler, Silent, View,
+    Bans, Denoiser, Error, Key, Limits, MaskedSeq, NoiseSchedule, Outcome, Problem, Result, Reward,
+    Sampler, Search, Silent, View,
     methods::{BestOfN, FkSteering, Treasure},
     together,
 };
@@ -16,7 +16,7 @@ use treasure_testkit::{JointTable, TableReward};
 const VOCAB: usize = 4;
 const LEN: usize = 5;
 
-fn methods() -> Vec<Box<dyn Method>> {
+fn methods() -> Vec<Box<dyn Search>> {
     vec![
         Box::new(Treasure::new(3, 2)),
         Box::new(BestOfN { particles: 3, sampler: Sampler::FirstHitting }),
@@ -25,7 +25,7 @@ fn methods() -> Vec<Box<dyn Method>> {
 }
 
 fn search(
-    method: &dyn Method,
+    method: &dyn Search,
     seed: u64,
     denoiser: &dyn Denoiser,
     reward: &dyn Reward,

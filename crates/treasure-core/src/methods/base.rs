@@ -1,43 +1,92 @@
 //! Plain sampling from the model: ancestral (`base`) or first hitting (`fhs`). Its one reward call
 //! scores the result.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Method, SamplerProposals, plan_of};
+use super::{Nominal, Search, plan_of};
 use crate::{
-    Key, Observer, Outcome, Problem, Result, Sampler, population::Population, select::KeepAll,
-    value::FinalReward,
+    Key, Problem, Result, Sampler, options::at_least_one, population::Population,
+    propose::sampling, run::Stepper, select::KeepAll, value::FinalReward,
 };
 
-/// One sample from the model.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// One ancestral sample.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Base {
-    /// How it is drawn.
-    #[serde(flatten)]
-    pub sampler: Sampler,
+    /// T.
+    pub steps: usize,
 }
 
-impl Method for Base {
+impl Default for Base {
+    fn default() -> Self {
+        Self { steps: 1000 }
+    }
+}
+
+/// One first-hitting sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fhs {}
+
+/// `size` independent samples, scored at their end.
+pub(super) fn samples(problem: &Problem<'_>, sampler: Sampler, size: usize) -> Box<dyn Stepper> {
+    let parts = Population {
+        size,
+        propose: sampling(sampler, 1),
+        value: Box::new(FinalReward),
+        select: Box::new(KeepAll),
+    };
+    Box::new(parts.begin(problem.start()))
+}
+
+impl Search for Base {
     fn name(&self) -> &'static str {
-        match self.sampler {
-            Sampler::Ancestral { .. } => "base",
-            Sampler::FirstHitting => "fhs",
-            Sampler::Greedy => "greedy",
-        }
+        "base"
     }
 
-    fn plan(&self) -> serde_json::Value {
+    fn check(&self) -> Result<()> {
+        at_least_one("steps", self.steps)
+    }
+
+    fn nominal_cost(&self, masks: usize) -> Nominal {
+        Nominal::new(self.steps.min(masks), 1)
+    }
+
+    fn is_sampler(&self) -> bool {
+        true
+    }
+
+    fn plan(&self) -> Value {
         plan_of(self)
     }
 
-    fn run(&self, problem: &Problem<'_>, key: Key, observer: &mut dyn Observer) -> Result<Outcome> {
-        self.sampler.check()?;
-        Population {
-            size: 1,
-            propose: SamplerProposals::new(self.sampler, 1),
-            value: FinalReward,
-            select: KeepAll,
-        }
-        .run(self.name(), self.plan(), problem, key, observer)
+    fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn Stepper>> {
+        Ok(samples(problem, Sampler::Ancestral { steps: self.steps }, 1))
+    }
+}
+
+impl Search for Fhs {
+    fn name(&self) -> &'static str {
+        "fhs"
+    }
+
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn nominal_cost(&self, masks: usize) -> Nominal {
+        Nominal::new(masks, 1)
+    }
+
+    fn is_sampler(&self) -> bool {
+        true
+    }
+
+    fn plan(&self) -> Value {
+        plan_of(self)
+    }
+
+    fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn Stepper>> {
+        Ok(samples(problem, Sampler::FirstHitting, 1))
     }
 }

@@ -1,15 +1,13 @@
 //! Best of N: N independent samples, the one with the highest reward.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Method, SamplerProposals, plan_of};
-use crate::{
-    Key, Observer, Outcome, Problem, Result, Sampler, options::at_least_one,
-    population::Population, select::KeepAll, value::FinalReward,
-};
+use super::{Nominal, Search, base::samples, plan_of};
+use crate::{Key, Problem, Result, Sampler, options::at_least_one, run::Stepper};
 
 /// The best of N samples.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BestOfN {
     /// N.
     pub particles: usize,
@@ -18,24 +16,40 @@ pub struct BestOfN {
     pub sampler: Sampler,
 }
 
-impl Method for BestOfN {
+impl Default for BestOfN {
+    fn default() -> Self {
+        Self { particles: 4, sampler: Sampler::Ancestral { steps: 1000 } }
+    }
+}
+
+impl Search for BestOfN {
     fn name(&self) -> &'static str {
         "bon"
     }
 
-    fn plan(&self) -> serde_json::Value {
+    fn check(&self) -> Result<()> {
+        at_least_one("particles", self.particles)?;
+        self.sampler.check()
+    }
+
+    fn width(&self) -> usize {
+        self.particles
+    }
+
+    fn nominal_cost(&self, masks: usize) -> Nominal {
+        let passes = self.sampler.steps(masks).min(masks);
+        Nominal::new(self.particles.saturating_mul(passes), self.particles)
+    }
+
+    fn is_sampler(&self) -> bool {
+        true
+    }
+
+    fn plan(&self) -> Value {
         plan_of(self)
     }
 
-    fn run(&self, problem: &Problem<'_>, key: Key, observer: &mut dyn Observer) -> Result<Outcome> {
-        at_least_one("particles", self.particles)?;
-        self.sampler.check()?;
-        Population {
-            size: self.particles,
-            propose: SamplerProposals::new(self.sampler, 1),
-            value: FinalReward,
-            select: KeepAll,
-        }
-        .run(self.name(), self.plan(), problem, key, observer)
+    fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn Stepper>> {
+        Ok(samples(problem, self.sampler, self.particles))
     }
 }

@@ -1,19 +1,21 @@
 //! Feynman–Kac steering (Singhal et al., 2025) over either sampler.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Method, SamplerProposals, plan_of};
+use super::{Nominal, Search, plan_of};
 use crate::{
-    Key, Observer, Outcome, Potential, Problem, Resampling, Result, Sampler,
+    Key, Potential, Problem, Resampling, Result, Sampler,
     options::{at_least_one, positive, share},
     population::Population,
-    propose::DrawBy,
+    propose::{DrawBy, sampling},
+    run::Stepper,
     select::FeynmanKac,
     value::SampledCompletions,
 };
 
 /// Particles that are resampled by their rewards.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FkSteering {
     /// N.
     pub particles: usize,
@@ -56,38 +58,57 @@ impl FkSteering {
     }
 }
 
-impl Method for FkSteering {
+impl Search for FkSteering {
     fn name(&self) -> &'static str {
         "fk"
     }
 
-    fn plan(&self) -> serde_json::Value {
-        plan_of(self)
-    }
-
-    fn run(&self, problem: &Problem<'_>, key: Key, observer: &mut dyn Observer) -> Result<Outcome> {
+    fn check(&self) -> Result<()> {
         at_least_one("particles", self.particles)?;
         at_least_one("x0 samples", self.x0_samples)?;
         at_least_one("resample every", self.resample_every.unwrap_or(1))?;
         positive("lambda", self.lambda)?;
         share("ess", self.ess.unwrap_or(1.0))?;
-        self.sampler.check()?;
-        Population {
+        self.sampler.check()
+    }
+
+    fn width(&self) -> usize {
+        self.particles
+    }
+
+    fn nominal_cost(&self, masks: usize) -> Nominal {
+        let steps = self.sampler.steps(masks);
+        let events = steps.div_ceil(self.every(masks).max(1));
+        let passes = self.particles.saturating_mul(steps.min(masks));
+        let calls = self.particles.saturating_mul(events).saturating_mul(self.x0_samples);
+        Nominal::new(passes, calls)
+    }
+
+    fn is_sampler(&self) -> bool {
+        true
+    }
+
+    fn plan(&self) -> Value {
+        plan_of(self)
+    }
+
+    fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn Stepper>> {
+        let parts = Population {
             size: self.particles,
-            propose: SamplerProposals::new(self.sampler, 1),
-            value: SampledCompletions {
+            propose: sampling(self.sampler, 1),
+            value: Box::new(SampledCompletions {
                 samples: self.x0_samples,
                 draws: DrawBy::Slot,
                 exact_at_the_end: true,
-            },
-            select: FeynmanKac {
+            }),
+            select: Box::new(FeynmanKac {
                 lambda: self.lambda,
                 potential: self.potential,
                 every: self.every(problem.start().n_masked()),
                 resampling: self.resample,
                 ess: self.ess,
-            },
-        }
-        .run(self.name(), self.plan(), problem, key, observer)
+            }),
+        };
+        Ok(Box::new(parts.begin(problem.start())))
     }
 }

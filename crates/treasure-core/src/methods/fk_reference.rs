@@ -5,20 +5,22 @@
 //! tokens are drawn in f64 by inverse CDF, not by float32 or bfloat16 Gumbel noise, and the answer's
 //! exact reward is computed with one more reward call.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Method, plan_of};
+use super::{Nominal, Search, plan_of};
 use crate::{
-    Key, Observer, Outcome, Potential, Problem, Result, Width,
+    Key, Potential, Problem, Result, Width,
     options::{at_least_one, positive},
     population::Population,
     propose::{DrawBy, Grid, Parallel},
+    run::Stepper,
     select::FkReferenceResampler,
     value::SampledCompletions,
 };
 
 /// FK steering with the reference's own rules.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FkReference {
     /// k.
     pub particles: usize,
@@ -44,38 +46,51 @@ impl Default for FkReference {
     }
 }
 
-impl Method for FkReference {
+impl Search for FkReference {
     fn name(&self) -> &'static str {
         "fk-reference"
     }
 
-    fn plan(&self) -> serde_json::Value {
-        plan_of(self)
-    }
-
-    fn run(&self, problem: &Problem<'_>, key: Key, observer: &mut dyn Observer) -> Result<Outcome> {
+    fn check(&self) -> Result<()> {
         at_least_one("particles", self.particles)?;
         at_least_one("x0 samples", self.x0_samples)?;
         at_least_one("resample every", self.resample_every)?;
-        positive("lambda", self.lambda)?;
-        Population {
+        positive("lambda", self.lambda)
+    }
+
+    fn width(&self) -> usize {
+        self.particles
+    }
+
+    fn nominal_cost(&self, masks: usize) -> Nominal {
+        let events = Grid::Reference.steps().div_ceil(self.resample_every.max(1));
+        let calls = self.particles.saturating_mul(events).saturating_mul(self.x0_samples);
+        Nominal::new(self.particles.saturating_mul(masks), calls)
+    }
+
+    fn plan(&self) -> Value {
+        plan_of(self)
+    }
+
+    fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn Stepper>> {
+        let parts = Population {
             size: self.particles,
-            propose: Parallel {
+            propose: Box::new(Parallel {
                 grid: Grid::Reference,
                 candidates: Width::Constant(1),
                 draws: DrawBy::Slot,
-            },
-            value: SampledCompletions {
+            }),
+            value: Box::new(SampledCompletions {
                 samples: self.x0_samples,
                 draws: DrawBy::Slot,
                 exact_at_the_end: false,
-            },
-            select: FkReferenceResampler {
+            }),
+            select: Box::new(FkReferenceResampler {
                 lambda: self.lambda,
                 potential: self.potential,
                 every: self.resample_every,
-            },
-        }
-        .run(self.name(), self.plan(), problem, key, observer)
+            }),
+        };
+        Ok(Box::new(parts.begin(problem.start())))
     }
 }

@@ -2,38 +2,53 @@
 //! Draws by state, so it walks the path of TReASURe with b = m = 1: the fair control for its mode
 //! seeking.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Method, plan_of};
+use super::{Nominal, Search, plan_of};
 use crate::{
-    Key, Observer, Outcome, Problem, Result, Width,
+    Key, Problem, Result, Width,
     population::Population,
-    propose::{DrawBy, FirstHitting, Reveal},
+    propose::{DrawBy, FirstHitting, Order, Reveal},
+    run::Stepper,
     select::KeepAll,
     value::FinalReward,
 };
 
-/// Random-order greedy decoding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Greedy {}
+/// Greedy decoding, one token a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Greedy {
+    /// Which mask is revealed next.
+    pub order: Order,
+}
 
-impl Method for Greedy {
+impl Search for Greedy {
     fn name(&self) -> &'static str {
         "greedy"
     }
 
-    fn plan(&self) -> serde_json::Value {
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn nominal_cost(&self, masks: usize) -> Nominal {
+        Nominal::new(masks, 1)
+    }
+
+    fn plan(&self) -> Value {
         plan_of(self)
     }
 
-    fn run(&self, problem: &Problem<'_>, key: Key, observer: &mut dyn Observer) -> Result<Outcome> {
-        let reveal = Reveal::Top { beam: Width::Constant(1), groups: 1 };
-        Population {
+    fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn Stepper>> {
+        let reveal = Reveal::Top { beam: Width::Constant(1), groups: 1, min_p: 0.0 };
+        let (order, draws) = (self.order, DrawBy::State);
+        let parts = Population {
             size: 1,
-            propose: FirstHitting { reveal, draws: DrawBy::State, commit_threshold: None },
-            value: FinalReward,
-            select: KeepAll,
-        }
-        .run(self.name(), self.plan(), problem, key, observer)
+            propose: Box::new(FirstHitting { reveal, draws, order, commit_threshold: None }),
+            value: Box::new(FinalReward),
+            select: Box::new(KeepAll),
+        };
+        Ok(Box::new(parts.begin(problem.start())))
     }
 }

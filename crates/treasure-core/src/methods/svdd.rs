@@ -1,16 +1,17 @@
 //! SVDD (Li et al., 2024), posterior-mean variant: at every step draw M candidates from one prediction
 //! and keep the one whose own prediction scores best.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Method, SamplerProposals, plan_of};
+use super::{Nominal, Search, plan_of};
 use crate::{
-    Key, Observer, Outcome, Problem, Result, Sampler, options::at_least_one,
-    population::Population, select::BestPerChain, value::Posterior,
+    Key, Problem, Result, Sampler, options::at_least_one, population::Population,
+    propose::sampling, run::Stepper, select::BestPerChain, value::Posterior,
 };
 
 /// Best candidate per chain and step.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Svdd {
     /// M, the candidates per chain and step.
     pub particles: usize,
@@ -27,25 +28,38 @@ impl Default for Svdd {
     }
 }
 
-impl Method for Svdd {
+impl Search for Svdd {
     fn name(&self) -> &'static str {
         "svdd"
     }
 
-    fn plan(&self) -> serde_json::Value {
+    fn check(&self) -> Result<()> {
+        at_least_one("particles", self.particles)?;
+        at_least_one("chains", self.chains)?;
+        self.sampler.check()
+    }
+
+    fn width(&self) -> usize {
+        self.particles
+    }
+
+    fn nominal_cost(&self, masks: usize) -> Nominal {
+        let steps = self.sampler.steps(masks).min(masks);
+        let children = self.particles.saturating_mul(self.chains).saturating_mul(steps);
+        Nominal::new(children, children)
+    }
+
+    fn plan(&self) -> Value {
         plan_of(self)
     }
 
-    fn run(&self, problem: &Problem<'_>, key: Key, observer: &mut dyn Observer) -> Result<Outcome> {
-        at_least_one("particles", self.particles)?;
-        at_least_one("chains", self.chains)?;
-        self.sampler.check()?;
-        Population {
+    fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn Stepper>> {
+        let parts = Population {
             size: self.chains,
-            propose: SamplerProposals::new(self.sampler, self.particles),
-            value: Posterior,
-            select: BestPerChain,
-        }
-        .run(self.name(), self.plan(), problem, key, observer)
+            propose: sampling(self.sampler, self.particles),
+            value: Box::new(Posterior::default()),
+            select: Box::new(BestPerChain),
+        };
+        Ok(Box::new(parts.begin(problem.start())))
     }
 }

@@ -1,20 +1,24 @@
 //! TReASURe (Alg. 3): branch at first-hitting events over the top b tokens, value by resubstitution,
-//! keep the best m. Its ablations and the monotone variant are options.
+//! keep the best m. Its ablations, the monotone variant and what keeps the text readable are options;
+//! the default is the paper to the letter.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Method, plan_of};
+use super::{Nominal, Search, plan_of};
 use crate::{
-    Error, Key, Observer, Outcome, Problem, Result, SelectKind, ValueKind, Width,
-    options::{at_least_one, share},
+    Error, Key, Problem, Result, SelectKind, ValueKind, Width,
+    options::{at_least_one, not_negative, share},
     population::Population,
-    propose::{DrawBy, FirstHitting, Reveal},
+    propose::{DrawBy, FirstHitting, Order, Reveal},
+    run::Stepper,
     select::{Nested, Select, TopM},
-    value::{Posterior, PreviousArgmax, Resubstitute, SampledCompletions, Screened, Value},
+    value::{Posterior, PreviousArgmax, Resubstitute, SampledCompletions, Screened, Taste},
 };
 
 /// Tree search with unmasking and resubstitution.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Treasure {
     /// b(·), the tokens tried per position.
     pub beam_width: Width,
@@ -30,8 +34,19 @@ pub struct Treasure {
     pub x0_samples: usize,
     /// Also commit masks predicted with at least this probability: fewer steps, no longer Alg. 1.
     pub commit_threshold: Option<f64>,
-    /// Score exactly only this share of the children, ranked by the problem's proxy reward.
+    /// Score exactly only this share of each parent's children, ranked by the problem's proxy reward.
+    #[serde(rename = "screen_share", alias = "screen")]
     pub screen: Option<f64>,
+    /// Which mask is revealed next.
+    pub order: Order,
+    /// α: children are compared by reward + α · log p of what was committed.
+    pub prior: f64,
+    /// W: + W · the share of distinct bigrams of the completed text.
+    pub variety: f64,
+    /// Tokens below this share of the likeliest one's probability are not tried; two always are.
+    pub min_p: f64,
+    /// Predictions used to fill a completion before it is scored.
+    pub looks: usize,
 }
 
 impl Default for Treasure {
@@ -45,6 +60,11 @@ impl Default for Treasure {
             x0_samples: 4,
             commit_threshold: None,
             screen: None,
+            order: Order::Uniform,
+            prior: 0.0,
+            variety: 0.0,
+            min_p: 0.0,
+            looks: 1,
         }
     }
 }
@@ -59,84 +79,131 @@ impl Treasure {
         }
     }
 
+    fn taste(&self) -> Taste {
+        Taste { prior: self.prior, variety: self.variety }
+    }
+
+    fn valued(&self) -> Box<dyn crate::value::Value> {
+        let taste = self.taste();
+        if let Some(share) = self.screen {
+            return Box::new(Screened { share, taste });
+        }
+        match self.value {
+            ValueKind::Resubstitute => Box::new(Resubstitute {
+                taste,
+                looks: self.looks,
+                keep: (self.select == SelectKind::Top).then(|| self.tree_width.clone()),
+            }),
+            ValueKind::Previous => Box::new(SampledCompletions {
+                samples: self.x0_samples,
+                draws: DrawBy::State,
+                exact_at_the_end: true,
+            }),
+            ValueKind::PreviousArgmax => Box::new(PreviousArgmax { taste }),
+            ValueKind::Posterior => Box::new(Posterior { taste }),
+        }
+    }
+}
+
+/// Refuses an option that this way of valuing children cannot take into account.
+fn only_with(what: &'static str, given: bool, value: &str, got: ValueKind) -> Result<()> {
+    if !given {
+        return Ok(());
+    }
+    Err(Error::Invalid { what, expected: format!("the value {value}"), got: got.to_string() })
+}
+
+impl Search for Treasure {
+    fn name(&self) -> &'static str {
+        "treasure"
+    }
+
     fn check(&self) -> Result<()> {
         self.beam_width.check("beam width")?;
         self.tree_width.check("tree width")?;
         at_least_one("groups", self.groups)?;
         at_least_one("x0 samples", self.x0_samples)?;
+        at_least_one("looks", self.looks)?;
         share("commit threshold", self.commit_threshold.unwrap_or(1.0))?;
         share("screen", self.screen.unwrap_or(1.0))?;
-        if self.screen.is_some() && self.value != ValueKind::Resubstitute {
-            return Err(Error::Invalid {
-                what: "screen",
-                expected: "the value resubstitute".into(),
-                got: self.value.to_string(),
-            });
+        not_negative("prior", self.prior)?;
+        not_negative("variety", self.variety)?;
+        if !(0.0..=1.0).contains(&self.min_p) {
+            let (expected, got) = ("a number in [0, 1]".into(), self.min_p.to_string());
+            return Err(Error::Invalid { what: "min p", expected, got });
+        }
+        let other = self.value != ValueKind::Resubstitute;
+        only_with("screen", other && self.screen.is_some(), "resubstitute", self.value)?;
+        only_with("looks", other && self.looks > 1, "resubstitute", self.value)?;
+        let sampled = self.value == ValueKind::Previous;
+        let prior = sampled && self.prior > 0.0;
+        only_with("prior", prior, "resubstitute, posterior or previous-argmax", self.value)?;
+        let variety = sampled && self.variety > 0.0;
+        only_with("variety", variety, "resubstitute, posterior or previous-argmax", self.value)?;
+        if self.looks > 1 && self.screen.is_some() {
+            let (expected, got) = ("1 with a screen".into(), self.looks.to_string());
+            return Err(Error::Invalid { what: "looks", expected, got });
         }
         Ok(())
     }
-}
 
-/// A run with its parts still to be chosen.
-struct Wiring<'r, 'p> {
-    options: &'r Treasure,
-    problem: &'r Problem<'p>,
-    key: Key,
-    observer: &'r mut dyn Observer,
-}
+    fn width(&self) -> usize {
+        self.tree_width.widest()
+    }
 
-impl Wiring<'_, '_> {
-    fn value(self) -> Result<Outcome> {
-        let options = self.options;
-        if let Some(share) = options.screen {
-            return self.select(Screened { share, at_least: options.tree_width.clone() });
+    fn nominal_cost(&self, masks: usize) -> Nominal {
+        let children = self.beam_width.widest().saturating_mul(self.groups);
+        let later = masks.saturating_sub(1).saturating_mul(self.tree_width.widest());
+        let passes = 1usize.saturating_add(later);
+        let calls = passes.saturating_mul(children);
+        match self.value {
+            ValueKind::Posterior => Nominal::new(passes.saturating_add(calls), calls),
+            ValueKind::Previous => Nominal::new(passes, calls.saturating_mul(self.x0_samples)),
+            _ => {
+                let looks = calls.saturating_mul(self.looks.saturating_sub(1));
+                Nominal::new(passes.saturating_add(looks), calls)
+            }
         }
-        match options.value {
-            ValueKind::Resubstitute => self.select(Resubstitute),
-            ValueKind::Previous => self.select(SampledCompletions {
-                samples: options.x0_samples,
+    }
+
+    /// As the paper's options stand in traces since the first edition: what is new and at the paper's
+    /// value is left out.
+    fn plan(&self) -> Value {
+        let (paper, mut plan) = (plan_of(&Self::default()), plan_of(self));
+        if let Value::Object(options) = &mut plan {
+            for new in ["order", "prior", "variety", "min_p", "looks"] {
+                if options.get(new) == paper.get(new) {
+                    options.remove(new);
+                }
+            }
+            if let Some(share) = options.remove("screen_share") {
+                options.insert("screen".into(), share);
+            }
+        }
+        plan
+    }
+
+    fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn Stepper>> {
+        let width = self.tree_width.clone();
+        let select: Box<dyn Select> = match self.select {
+            SelectKind::Top => Box::new(TopM { width }),
+            SelectKind::Nested => Box::new(Nested { width }),
+        };
+        let parts = Population {
+            size: 1,
+            propose: Box::new(FirstHitting {
+                reveal: Reveal::Top {
+                    beam: self.beam_width.clone(),
+                    groups: self.groups,
+                    min_p: self.min_p,
+                },
                 draws: DrawBy::State,
-                exact_at_the_end: true,
+                order: self.order,
+                commit_threshold: self.commit_threshold,
             }),
-            ValueKind::PreviousArgmax => self.select(PreviousArgmax),
-            ValueKind::Posterior => self.select(Posterior),
-        }
-    }
-
-    fn select(self, value: impl Value) -> Result<Outcome> {
-        let width = self.options.tree_width.clone();
-        match self.options.select {
-            SelectKind::Top => self.run(value, TopM { width }),
-            SelectKind::Nested => self.run(value, Nested { width }),
-        }
-    }
-
-    fn run(self, value: impl Value, select: impl Select) -> Result<Outcome> {
-        let options = self.options;
-        let reveal = Reveal::Top { beam: options.beam_width.clone(), groups: options.groups };
-        let commit_threshold = options.commit_threshold;
-        let propose = FirstHitting { reveal, draws: DrawBy::State, commit_threshold };
-        Population { size: 1, propose, value, select }.run(
-            options.name(),
-            options.plan(),
-            self.problem,
-            self.key,
-            self.observer,
-        )
-    }
-}
-
-impl Method for Treasure {
-    fn name(&self) -> &'static str {
-        "treasure"
-    }
-
-    fn plan(&self) -> serde_json::Value {
-        plan_of(self)
-    }
-
-    fn run(&self, problem: &Problem<'_>, key: Key, observer: &mut dyn Observer) -> Result<Outcome> {
-        self.check()?;
-        Wiring { options: self, problem, key, observer }.value()
+            value: self.valued(),
+            select,
+        };
+        Ok(Box::new(parts.begin(problem.start())))
     }
 }

@@ -4,17 +4,6 @@ use std::sync::Arc;
 
 use crate::{Encoded, MaskedSeq, TokenId};
 
-/// Where the loop is.
-#[derive(Clone, Copy, Debug)]
-pub struct Step {
-    /// The step's number, from 0.
-    pub index: usize,
-    /// How many steps there will be.
-    pub steps: usize,
-    /// Whether this step completes every sequence.
-    pub last: bool,
-}
-
 /// What Feynman–Kac steering remembers about a particle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Weight {
@@ -24,6 +13,22 @@ pub struct Weight {
     pub log_product: f64,
     /// Its unnormalised log-weight since the last resampling.
     pub log_weight: f64,
+}
+
+/// What a scored child is worth: its reward, and the value it is compared by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worth {
+    /// The reward alone.
+    pub reward: f64,
+    /// The reward with what the tree's taste adds to it.
+    pub value: f64,
+}
+
+impl Worth {
+    /// A reward that is compared as it is.
+    pub fn plain(reward: f64) -> Self {
+        Self { reward, value: reward }
+    }
 }
 
 /// A member of the population.
@@ -41,10 +46,29 @@ pub struct Node {
     pub origin: Option<(Arc<MaskedSeq>, f64)>,
     /// Its forward pass, if one was made when it was valued.
     pub encoded: Option<Encoded>,
-    /// Its value.
-    pub value: Option<f64>,
+    /// What it is worth, if the step that made it computed values.
+    pub worth: Option<Worth>,
+    /// log p of the tokens committed on the way to it, each given its parent; what was drawn counts 0.
+    pub log_p: f64,
     /// Its Feynman–Kac weight.
     pub weight: Weight,
+}
+
+impl Node {
+    /// A copy of a start state.
+    pub fn start(id: u64, slot: usize, seq: Arc<MaskedSeq>) -> Self {
+        Self {
+            id,
+            slot,
+            seq,
+            t: 1.0,
+            origin: None,
+            encoded: None,
+            worth: None,
+            log_p: 0.0,
+            weight: Weight::default(),
+        }
+    }
 }
 
 /// A proposed child.
@@ -56,12 +80,16 @@ pub struct Child {
     pub seq: Arc<MaskedSeq>,
     /// Its time τ.
     pub t: f64,
+    /// When its own prediction would be asked for, if the step needs to know.
+    pub next_t: Option<f64>,
     /// Rank of its token, or its number among its parent's candidates.
     pub rank: usize,
     /// The position and token it revealed, if any.
     pub reveal: Option<(usize, TokenId)>,
     /// Further tokens revealed by the same step.
     pub also: Vec<(usize, TokenId)>,
+    /// log p of the tokens committed on the way to it, where they were ranked and not drawn.
+    pub log_p: f64,
     /// Its forward pass, if one was made to value it.
     pub encoded: Option<Encoded>,
 }
@@ -71,8 +99,10 @@ pub struct Child {
 pub struct Expanded {
     /// Its forward pass.
     pub encoded: Encoded,
-    /// The likeliest token at each of its masks; empty unless the value asked for it.
+    /// The likeliest token at each of its masks; empty unless it was asked for.
     pub argmax: Vec<TokenId>,
+    /// The log-probabilities of those tokens; empty unless they were asked for.
+    pub confidence: Vec<f64>,
 }
 
 /// The children of a population.

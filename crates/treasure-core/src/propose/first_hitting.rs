@@ -1,25 +1,44 @@
 //! First-hitting proposals: jump to the next unmasking event and branch there (Alg. 1, UnmaskBranch).
 //!
 //! One forward pass per parent gives all its children. With a sampled token this is the first-hitting
-//! sampler of Zheng et al. (2024), exact for an exact denoiser.
+//! sampler of Zheng et al. (2024), exact for an exact denoiser; with a denoiser that does not look at
+//! the time it stays exact under every [`Order`], since the order depends on what is revealed alone.
 
 use std::sync::Arc;
 
 use super::{DrawBy, Propose, carried, encode_parents, purpose};
 use crate::{
-    At, Draw, Flow, Key, Want, Width,
-    population::{Child, Expanded, Node, Proposals, Run, Step},
+    Answer, At, Context, Draw, Encoded, Flow, Key, MaskedSeq, Want, Width,
+    options::named,
+    population::{Child, Expanded, Node, Proposals},
 };
+
+named!(
+    /// Which mask is revealed next.
+    Order, "order", {
+        /// Any, with equal chance (Alg. 1, line 4).
+        #[default]
+        Uniform = "uniform",
+        /// The one whose likeliest token is surest. An end of text counts as sure only where no mask
+        /// stands before it. Ties are broken by the key.
+        Confidence = "confidence",
+        /// The first.
+        LeftToRight = "left-to-right",
+    }
+);
 
 /// What is placed at the position that is revealed.
 #[derive(Clone, Debug)]
 pub enum Reveal {
-    /// The likeliest b tokens, at each of `groups` positions drawn without replacement.
+    /// The likeliest b tokens, at each of `groups` positions, each position once.
     Top {
         /// b(·), capped by the allowed tokens.
         beam: Width,
         /// Positions per parent, capped by its masks.
         groups: usize,
+        /// Tokens below this share of the likeliest one's probability are not tried, except the
+        /// second likeliest, so that there is always a choice. 0 tries all.
+        min_p: f64,
     },
     /// A token drawn from the prediction, once per candidate, each at its own position.
     Sample {
@@ -28,6 +47,9 @@ pub enum Reveal {
     },
 }
 
+/// Tokens that [`Reveal::Top`] tries however unlikely they are.
+const ALWAYS_TRIED: usize = 2;
+
 /// First-hitting proposals.
 #[derive(Clone, Debug)]
 pub struct FirstHitting {
@@ -35,6 +57,8 @@ pub struct FirstHitting {
     pub reveal: Reveal,
     /// What draws depend on.
     pub draws: DrawBy,
+    /// Which mask is revealed.
+    pub order: Order,
     /// Also commit, in every child, the masks whose likeliest token has at least this probability.
     pub commit_threshold: Option<f64>,
 }
@@ -42,6 +66,7 @@ pub struct FirstHitting {
 /// What will be asked about one parent.
 struct Branch {
     parent: usize,
+    key: Key,
     t: f64,
     top: Vec<At>,
     draws: Vec<Draw>,
@@ -55,34 +80,36 @@ impl FirstHitting {
         }
     }
 
-    fn next_time(run: &Run<'_, '_>, key: Key, masks: usize, t: f64) -> f64 {
-        run.problem.schedule().next_event(masks, t, key.fold(purpose::TIME).uniform())
+    fn next_time(cx: &Context<'_, '_>, key: Key, masks: usize, t: f64) -> f64 {
+        cx.problem.schedule().next_event(masks, t, key.fold(purpose::TIME).uniform())
     }
 
-    /// Which positions are revealed, and what is asked there.
-    fn branch(
-        &self,
-        step: &Step,
-        run: &mut Run<'_, '_>,
-        parent: usize,
-        node: &Node,
-    ) -> Flow<Branch> {
+    /// The event of a parent: when it happens. Alg. 1, lines 1–2. One τ, whatever the groups.
+    fn event(&self, cx: &Context<'_, '_>, parent: usize, node: &Node) -> Branch {
         let masks = node.seq.n_masked();
-        let key = self.draws.key(run.key, self.level(step.index, masks), node.slot, &node.seq);
-        // Alg. 1, lines 1–2. One τ per parent, whatever the groups or candidates.
-        let t = Self::next_time(run, key, masks, node.t);
-        let mut free: Vec<usize> = node.seq.masked().collect();
-        let mut branch = Branch { parent, t, top: Vec::new(), draws: Vec::new() };
+        let level = self.level(cx.step.index, masks);
+        let key = self.draws.key(cx.key, level, node.slot, &node.seq);
+        let t = Self::next_time(cx, key, masks, node.t);
+        Branch { parent, key, t, top: Vec::new(), draws: Vec::new() }
+    }
+
+    /// Which positions are revealed, and what is asked there. `seen` is the parent's likeliest tokens
+    /// with their log-probabilities, where the order looks at them.
+    fn aim(
+        &self,
+        cx: &mut Context<'_, '_>,
+        branch: &mut Branch,
+        node: &Node,
+        seen: Option<&Answer>,
+    ) -> Flow<()> {
+        let key = branch.key;
         match &self.reveal {
-            Reveal::Top { beam, groups } => {
-                let beam = beam.at(step.index, step.steps);
-                // Alg. 1, line 4: ℓ uniform over the masks; further groups without replacement.
-                for group in 0..(*groups).min(masks) {
-                    let pick = key.fold(purpose::POSITION).fold(group as u64).below(free.len());
-                    let position = free.swap_remove(pick);
-                    let allowed = run.problem.allowed_at(position);
+            Reveal::Top { beam, groups, .. } => {
+                let beam = beam.at(cx.step.index, cx.step.steps);
+                for position in self.positions(cx, key, &node.seq, *groups, seen) {
+                    let allowed = cx.problem.allowed_at(&node.seq, position);
                     if beam > allowed {
-                        run.note("beam width", || {
+                        cx.note("beam width", || {
                             format!(
                                 "capped at {allowed} by the allowed tokens at position {position}, \
                                  {beam} asked for"
@@ -94,13 +121,69 @@ impl FirstHitting {
             }
             Reveal::Sample { candidates } => {
                 for candidate in 0..*candidates as u64 {
-                    let pick = key.fold(purpose::POSITION).fold(candidate).below(masks);
+                    let own = key.fold(purpose::POSITION).fold(candidate);
+                    let position = match self.order {
+                        Order::Uniform => {
+                            let free: Vec<usize> = node.seq.masked().collect();
+                            free[own.below(free.len())]
+                        }
+                        _ => self.positions(cx, own, &node.seq, 1, seen)[0],
+                    };
                     let u = key.fold(purpose::TOKEN).fold(candidate).uniform();
-                    branch.draws.push(Draw { position: free[pick], u });
+                    branch.draws.push(Draw { position, u });
                 }
             }
         }
-        Ok(branch)
+        Ok(())
+    }
+
+    /// The positions of a parent that are revealed, each in a group of its own.
+    fn positions(
+        &self,
+        cx: &Context<'_, '_>,
+        key: Key,
+        seq: &MaskedSeq,
+        groups: usize,
+        seen: Option<&Answer>,
+    ) -> Vec<usize> {
+        let mut free: Vec<usize> = seq.masked().collect();
+        let groups = groups.min(free.len());
+        match (self.order, seen) {
+            (Order::LeftToRight, _) => free.truncate(groups),
+            (Order::Confidence, Some(answer)) => {
+                let first = free.first().copied();
+                let sure = |index: usize| {
+                    let ends = cx.problem.ends().contains(&answer.argmax[index]);
+                    match ends && Some(free[index]) != first {
+                        true => f64::NEG_INFINITY,
+                        false => answer.confidence[index],
+                    }
+                };
+                let tie =
+                    |index: usize| key.fold(purpose::POSITION).fold(free[index] as u64).bits();
+                let mut order: Vec<usize> = (0..free.len()).collect();
+                order.sort_by(|&a, &b| {
+                    sure(b).total_cmp(&sure(a)).then_with(|| tie(a).cmp(&tie(b)))
+                });
+                return order[..groups].iter().map(|&index| free[index]).collect();
+            }
+            // Alg. 1, line 4: ℓ uniform over the masks; further groups without replacement.
+            _ => {
+                let pick = |group: usize, free: &mut Vec<usize>| {
+                    let at = key.fold(purpose::POSITION).fold(group as u64).below(free.len());
+                    free.swap_remove(at)
+                };
+                return (0..groups).map(|group| pick(group, &mut free)).collect();
+            }
+        }
+        free
+    }
+
+    /// The time at which a child's own prediction will be asked for.
+    fn prediction_time(&self, cx: &Context<'_, '_>, seq: &MaskedSeq, t: f64, slot: usize) -> f64 {
+        let masks = seq.n_masked();
+        let key = self.draws.key(cx.key, self.level(cx.step.index + 1, masks), slot, seq);
+        Self::next_time(cx, key, masks.max(1), t)
     }
 }
 
@@ -109,113 +192,153 @@ impl Propose for FirstHitting {
         masks
     }
 
-    fn propose(
-        &self,
-        step: &Step,
-        run: &mut Run<'_, '_>,
-        parents: &[Node],
-        argmax: bool,
-    ) -> Flow<Proposals> {
-        let mut branches = Vec::with_capacity(parents.len());
+    fn propose(&self, cx: &mut Context<'_, '_>, parents: &[Node]) -> Flow<Proposals> {
+        let mut branches: Vec<Branch> = Vec::with_capacity(parents.len());
         let mut times: Vec<f64> = parents.iter().map(|node| node.t).collect();
         for (parent, node) in parents.iter().enumerate() {
             if node.seq.n_masked() > 0 {
-                let branch = self.branch(step, run, parent, node)?;
+                let branch = self.event(cx, parent, node);
                 times[parent] = branch.t;
                 branches.push(branch);
             }
         }
-        let encoded = encode_open(run, parents, &times)?;
-        let confidence = self.commit_threshold.is_some();
+        let encoded = encode_open(cx, parents, &times)?;
+        let looks = self.order == Order::Confidence;
+        let confidence = self.commit_threshold.is_some() || cx.step.needs.confidence || looks;
+        let argmax = cx.step.needs.argmax || confidence;
+        // An order by confidence must see the masks before it can say what to ask at one of them.
+        let mut seen: Vec<Option<Answer>> = vec![None; branches.len()];
+        if looks {
+            let want = Want { argmax, confidence, ..Want::default() };
+            let wants: Vec<_> =
+                branches.iter().map(|branch| (&encoded[branch.parent], want)).collect();
+            seen = cx.problem.read(&wants)?.into_iter().map(Some).collect();
+        }
+        for (branch, seen) in branches.iter_mut().zip(&seen) {
+            let node = &parents[branch.parent];
+            self.aim(cx, branch, node, seen.as_ref())?;
+        }
         let wants: Vec<_> = branches
             .iter()
             .map(|branch| {
                 let want = Want {
-                    argmax: argmax || confidence,
-                    confidence,
+                    argmax: argmax && !looks,
+                    confidence: confidence && !looks,
                     top: &branch.top,
                     draws: &branch.draws,
-                    logprobs: &[],
+                    ..Want::default()
                 };
                 (&encoded[branch.parent], want)
             })
             .collect();
-        let answers = run.problem.read(&wants)?;
+        let answers = cx.problem.read(&wants)?;
         let mut proposals = Proposals {
             children: Vec::new(),
             parents: encoded
                 .iter()
-                .map(|encoded| Expanded { encoded: encoded.clone(), argmax: Vec::new() })
+                .map(|encoded| Expanded {
+                    encoded: encoded.clone(),
+                    argmax: Vec::new(),
+                    confidence: Vec::new(),
+                })
                 .collect(),
         };
-        let mut answered = branches.iter().zip(answers).peekable();
+        let mut answered = branches.iter().zip(answers.into_iter().zip(seen)).peekable();
         for (parent, node) in parents.iter().enumerate() {
-            let Some((branch, answer)) = answered.next_if(|(branch, _)| branch.parent == parent)
+            let Some((branch, (mut answer, seen))) =
+                answered.next_if(|(branch, _)| branch.parent == parent)
             else {
                 proposals.children.push(carried(parent, node, node.t));
                 continue;
             };
-            let sure: Vec<_> = match self.commit_threshold {
-                Some(threshold) => (node.seq.masked().zip(&answer.argmax).zip(&answer.confidence))
-                    .filter(|(_, confidence)| confidence.exp() >= threshold)
-                    .map(|((position, &token), _)| (position, token))
-                    .collect(),
-                None => Vec::new(),
-            };
-            let mut push = |position, token, rank| {
-                let mut seq = node.seq.reveal(position, token);
-                let also: Vec<_> = sure.iter().copied().filter(|&(at, _)| at != position).collect();
-                for &(position, token) in &also {
-                    seq.reveal_in_place(position, token);
-                }
-                proposals.children.push(Child {
-                    parent,
-                    seq: Arc::new(seq),
-                    t: branch.t,
-                    rank,
-                    reveal: Some((position, token)),
-                    also,
-                    encoded: None,
-                });
-            };
-            for (at, top) in branch.top.iter().zip(&answer.top) {
-                for (rank, candidate) in top.iter().enumerate() {
-                    push(at.position, candidate.token, rank); // Alg. 1, line 5
-                }
+            if let Some(seen) = seen {
+                (answer.argmax, answer.confidence) = (seen.argmax, seen.confidence);
             }
-            for (rank, (draw, &token)) in branch.draws.iter().zip(&answer.draws).enumerate() {
-                push(draw.position, token, rank);
-            }
+            self.children(cx, node, branch, &answer, &mut proposals.children);
             proposals.parents[parent].argmax = answer.argmax;
+            proposals.parents[parent].confidence = answer.confidence;
         }
         Ok(proposals)
     }
 
-    fn is_last(&self, _: &Step, proposals: &Proposals) -> bool {
+    fn is_last(&self, _: &Context<'_, '_>, proposals: &Proposals) -> bool {
         proposals.children.iter().all(|child| child.seq.n_masked() == 0)
     }
+}
 
-    fn prediction_time(&self, step: &Step, run: &Run<'_, '_>, child: &Child, slot: usize) -> f64 {
-        let masks = child.seq.n_masked();
-        let key = self.draws.key(run.key, self.level(step.index + 1, masks), slot, &child.seq);
-        Self::next_time(run, key, masks.max(1), child.t)
+impl FirstHitting {
+    /// The children of one parent.
+    fn children(
+        &self,
+        cx: &Context<'_, '_>,
+        node: &Node,
+        branch: &Branch,
+        answer: &Answer,
+        out: &mut Vec<Child>,
+    ) {
+        let sure: Vec<(usize, u32, f64)> = match self.commit_threshold {
+            Some(threshold) => (node.seq.masked().zip(&answer.argmax).zip(&answer.confidence))
+                .filter(|(_, confidence)| confidence.exp() >= threshold)
+                .map(|((position, &token), &confidence)| (position, token, confidence))
+                .collect(),
+            None => Vec::new(),
+        };
+        let mut push = |position, token, rank, log_p: f64| {
+            let mut seq = node.seq.reveal(position, token);
+            let mut log_p = node.log_p + log_p;
+            let mut also = Vec::new();
+            for &(at, token, confidence) in sure.iter().filter(|&&(at, ..)| at != position) {
+                seq.reveal_in_place(at, token);
+                log_p += confidence;
+                also.push((at, token));
+            }
+            let next_t = (cx.step.needs.next_time)
+                .then(|| self.prediction_time(cx, &seq, branch.t, node.slot));
+            out.push(Child {
+                parent: branch.parent,
+                seq: Arc::new(seq),
+                t: branch.t,
+                next_t,
+                rank,
+                reveal: Some((position, token)),
+                also,
+                log_p,
+                encoded: None,
+            });
+        };
+        let min_p = match self.reveal {
+            Reveal::Top { min_p, .. } => min_p,
+            Reveal::Sample { .. } => 0.0,
+        };
+        for (at, top) in branch.top.iter().zip(&answer.top) {
+            let likeliest = top.first().map_or(0.0, |best| best.logprob);
+            for (rank, candidate) in top.iter().enumerate() {
+                let likely = (candidate.logprob - likeliest).exp() >= min_p;
+                if likely || rank < ALWAYS_TRIED {
+                    push(at.position, candidate.token, rank, candidate.logprob); // Alg. 1, line 5
+                }
+            }
+        }
+        for (rank, (draw, &token)) in branch.draws.iter().zip(&answer.draws).enumerate() {
+            push(draw.position, token, rank, 0.0);
+        }
     }
 }
 
 /// Forward passes for the parents that still have masks; the others ask for nothing.
-fn encode_open(run: &Run<'_, '_>, parents: &[Node], times: &[f64]) -> Flow<Vec<crate::Encoded>> {
+fn encode_open(cx: &Context<'_, '_>, parents: &[Node], times: &[f64]) -> Flow<Vec<Encoded>> {
     if parents.iter().all(|node| node.seq.n_masked() > 0) {
-        return encode_parents(run, parents, times);
+        return encode_parents(cx, parents, times);
     }
     let open: Vec<usize> = (0..parents.len()).filter(|&i| parents[i].seq.n_masked() > 0).collect();
     let nodes: Vec<Node> = open.iter().map(|&i| parents[i].clone()).collect();
     let open_times: Vec<f64> = open.iter().map(|&i| times[i]).collect();
-    let mut encoded = encode_parents(run, &nodes, &open_times)?.into_iter();
+    let mut encoded = encode_parents(cx, &nodes, &open_times)?.into_iter();
     Ok(parents
         .iter()
         .zip(times)
         .filter_map(|(node, &t)| match node.seq.n_masked() {
-            0 => Some(crate::Encoded::complete(node.seq.clone(), t)),
+            0 => Some(Encoded::complete(node.seq.clone(), t)),
             _ => encoded.next(),
         })
         .collect())

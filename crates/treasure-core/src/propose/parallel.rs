@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::{DrawBy, Propose, encode_parents, purpose};
 use crate::{
-    Draw, Flow, TokenId, Want, Width,
-    population::{Child, Expanded, Node, Proposals, Run, Step},
+    Context, Draw, Flow, TokenId, Want, Width,
+    population::{Child, Expanded, Node, Proposals},
 };
 
 /// The times of the steps.
@@ -58,11 +58,12 @@ struct Reveals {
 }
 
 impl Parallel {
-    fn reveals(&self, step: &Step, run: &Run<'_, '_>, node: &Node) -> Reveals {
+    fn reveals(&self, cx: &Context<'_, '_>, node: &Node) -> Reveals {
+        let step = cx.step;
         let (t, s) = self.grid.times(step.index);
         let all = step.index + 1 == self.grid.steps();
-        let chance = run.problem.schedule().reveal_prob(s, t);
-        let key = self.draws.key(run.key, step.index, node.slot, &node.seq);
+        let chance = cx.problem.schedule().reveal_prob(s, t);
+        let key = self.draws.key(cx.key, step.index, node.slot, &node.seq);
         let mut reveals = Reveals { draws: Vec::new(), per_candidate: Vec::new() };
         for candidate in 0..self.candidates.at(step.index, step.steps) as u64 {
             let key = key.fold(candidate);
@@ -87,23 +88,22 @@ impl Propose for Parallel {
         self.grid.steps()
     }
 
-    fn propose(
-        &self,
-        step: &Step,
-        run: &mut Run<'_, '_>,
-        parents: &[Node],
-        argmax: bool,
-    ) -> Flow<Proposals> {
-        let (t, s) = self.grid.times(step.index);
-        let encoded = encode_parents(run, parents, &vec![t; parents.len()])?;
-        let reveals: Vec<_> = parents.iter().map(|node| self.reveals(step, run, node)).collect();
+    fn propose(&self, cx: &mut Context<'_, '_>, parents: &[Node]) -> Flow<Proposals> {
+        let (t, s) = self.grid.times(cx.step.index);
+        let confidence = cx.step.needs.confidence;
+        let argmax = cx.step.needs.argmax || confidence;
+        let encoded = encode_parents(cx, parents, &vec![t; parents.len()])?;
+        let reveals: Vec<_> = parents.iter().map(|node| self.reveals(cx, node)).collect();
         let asked: Vec<usize> =
             (0..parents.len()).filter(|&i| argmax || !reveals[i].draws.is_empty()).collect();
         let wants: Vec<_> = asked
             .iter()
-            .map(|&i| (&encoded[i], Want { argmax, draws: &reveals[i].draws, ..Want::default() }))
+            .map(|&i| {
+                let draws = &reveals[i].draws;
+                (&encoded[i], Want { argmax, confidence, draws, ..Want::default() })
+            })
             .collect();
-        let mut answers = asked.iter().zip(run.problem.read(&wants)?).peekable();
+        let mut answers = asked.iter().zip(cx.problem.read(&wants)?).peekable();
         let mut proposals = Proposals::default();
         for (parent, (node, encoded)) in parents.iter().zip(&encoded).enumerate() {
             let answer = answers
@@ -129,26 +129,28 @@ impl Propose for Parallel {
                     parent,
                     seq,
                     t: s,
+                    // The next prediction is made where this step ends.
+                    next_t: cx.step.needs.next_time.then_some(s),
                     rank,
                     reveal,
                     also: placed,
+                    log_p: node.log_p,
                     encoded: None,
                 });
                 if node.seq.n_masked() == 0 {
                     break; // a complete parent has itself as its only child
                 }
             }
-            let expanded = Expanded { encoded: encoded.clone(), argmax: answer.argmax };
-            proposals.parents.push(expanded);
+            proposals.parents.push(Expanded {
+                encoded: encoded.clone(),
+                argmax: answer.argmax,
+                confidence: answer.confidence,
+            });
         }
         Ok(proposals)
     }
 
-    fn is_last(&self, step: &Step, _: &Proposals) -> bool {
-        step.index + 1 == self.grid.steps()
-    }
-
-    fn prediction_time(&self, step: &Step, _: &Run<'_, '_>, _: &Child, _: usize) -> f64 {
-        self.grid.times(step.index).1
+    fn is_last(&self, cx: &Context<'_, '_>, _: &Proposals) -> bool {
+        cx.step.index + 1 == self.grid.steps()
     }
 }

@@ -1,33 +1,22 @@
 //! Best per chain (SVDD) and best per block (CoDe).
 
-use super::{Kept, Select, Selection, better, keep_all::keep_all};
-use crate::{
-    Flow,
-    population::{Node, Proposals, Run, Step, Weight},
-};
+use super::{Candidates, Kept, Select, Selection, keep_all::keep_all};
+use crate::{Context, Flow, context::Step, population::Weight};
 
 /// Keeps the best child of every parent, in its parent's slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BestPerChain;
 
 impl Select for BestPerChain {
-    fn select(
-        &self,
-        _: &Step,
-        _: &mut Run<'_, '_>,
-        parents: &[Node],
-        proposals: &Proposals,
-        values: Option<&[f64]>,
-    ) -> Flow<Selection> {
-        let values = values.unwrap_or_default();
-        let mut best: Vec<Option<usize>> = vec![None; parents.len()];
-        for i in 0..values.len() {
-            let best = &mut best[proposals.children[i].parent];
-            if best.is_none_or(|other| better(i, other, parents, proposals, values).is_lt()) {
-                *best = Some(i);
+    fn select(&self, _: &mut Context<'_, '_>, from: &Candidates<'_>) -> Flow<Selection> {
+        let mut best: Vec<Option<usize>> = vec![None; from.parents.len()];
+        for child in from.scored() {
+            let best = &mut best[from.proposals.children[child].parent];
+            if best.is_none_or(|other| from.better(child, other).is_lt()) {
+                *best = Some(child);
             }
         }
-        let kept = (best.into_iter().zip(parents))
+        let kept = (best.into_iter().zip(from.parents))
             .filter_map(|(child, node)| {
                 Some(Kept { child: child?, slot: node.slot, weight: Weight::default() })
             })
@@ -48,25 +37,15 @@ impl Select for BestPerBlock {
         step.last || (step.index + 1).is_multiple_of(self.block)
     }
 
-    fn select(
-        &self,
-        step: &Step,
-        _: &mut Run<'_, '_>,
-        parents: &[Node],
-        proposals: &Proposals,
-        values: Option<&[f64]>,
-    ) -> Flow<Selection> {
-        let best = values.and_then(|values| {
-            (0..values.len()).min_by(|&a, &b| better(a, b, parents, proposals, values))
-        });
-        match best {
+    fn select(&self, cx: &mut Context<'_, '_>, from: &Candidates<'_>) -> Flow<Selection> {
+        match from.scored().min_by(|&a, &b| from.better(a, b)) {
             // The last population stays as it is: its best member is the answer.
-            Some(child) if !step.last => {
-                let copies = parents.iter().map(|node| node.slot);
+            Some(child) if !cx.step.last => {
+                let copies = from.parents.iter().map(|node| node.slot);
                 let kept = copies.map(|slot| Kept { child, slot, weight: Weight::default() });
                 Ok(Selection { kept: kept.collect(), ..Selection::default() })
             }
-            _ => Ok(keep_all(parents, proposals)),
+            _ => Ok(keep_all(from)),
         }
     }
 }

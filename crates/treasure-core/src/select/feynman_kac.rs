@@ -5,10 +5,11 @@
 //! final sequence, so the normaliser is unbiased for E exp(λ r) and the weighted particles converge to
 //! the target p·exp(λ r)/Z; the last step weighs but does not resample, so the best is never lost.
 
-use super::{Select, Selection, keep_all::keep_all};
+use super::{Candidates, Select, Selection, keep_all::keep_all};
 use crate::{
-    Flow, Potential, Resampling,
-    population::{Node, Proposals, Run, Step, Weight},
+    Context, Flow, Potential, Resampling,
+    context::Step,
+    population::Weight,
     propose::purpose,
     resample::{LogWeights, draw},
 };
@@ -61,18 +62,15 @@ impl Select for FeynmanKac {
         step.last || (step.index + 1).is_multiple_of(self.every)
     }
 
-    fn select(
-        &self,
-        step: &Step,
-        run: &mut Run<'_, '_>,
-        parents: &[Node],
-        proposals: &Proposals,
-        values: Option<&[f64]>,
-    ) -> Flow<Selection> {
-        let mut selection = keep_all(parents, proposals);
-        let Some(values) = values else { return Ok(selection) };
+    fn select(&self, cx: &mut Context<'_, '_>, from: &Candidates<'_>) -> Flow<Selection> {
+        let step = cx.step;
+        let mut selection = keep_all(from);
+        if from.values.is_none() {
+            return Ok(selection);
+        }
         for kept in &mut selection.kept {
-            kept.weight = self.weigh(kept.weight, values[kept.child], step.last);
+            let value = from.value(kept.child).unwrap_or(f64::NEG_INFINITY);
+            kept.weight = self.weigh(kept.weight, value, step.last);
         }
         let log_weights: Vec<f64> =
             selection.kept.iter().map(|kept| kept.weight.log_weight).collect();
@@ -82,17 +80,17 @@ impl Select for FeynmanKac {
             weights.effective_sample_size() >= share * log_weights.len() as f64
         });
         if step.last {
-            *run.log_normalizer.get_or_insert(0.0) += weights.log_mean();
+            *cx.log_normalizer.get_or_insert(0.0) += weights.log_mean();
             return Ok(selection);
         }
         if enough {
             return Ok(selection);
         }
-        *run.log_normalizer.get_or_insert(0.0) += weights.log_mean();
-        let key = run.key.fold(purpose::RESAMPLE).fold(step.index as u64);
+        *cx.log_normalizer.get_or_insert(0.0) += weights.log_mean();
+        let key = cx.key.fold(purpose::RESAMPLE).fold(step.index as u64);
         let ancestors = draw(self.resampling, &weights, key);
         let spent = |weight| Weight { log_weight: 0.0, ..weight };
-        selection.resample(&ancestors, proposals, spent);
+        selection.resample(&ancestors, from.proposals.children.len(), spent);
         Ok(selection)
     }
 }

@@ -4,10 +4,11 @@
 //! all-zero → uniform, rewards that start at 0, a multinomial draw at the last step too, so that the
 //! best particle may be lost. Only the method `FkReference` uses it.
 
-use super::{Select, Selection, keep_all::keep_all};
+use super::{Candidates, Select, Selection, keep_all::keep_all};
 use crate::{
-    Flow, Potential, Resampling,
-    population::{Node, Proposals, Run, Step, Weight},
+    Context, Flow, Potential, Resampling,
+    context::Step,
+    population::Weight,
     propose::purpose,
     resample::{LogWeights, draw},
 };
@@ -50,25 +51,22 @@ impl Select for FkReferenceResampler {
         step.last || (step.index + 1).is_multiple_of(self.every) || step.index + 1 == step.steps
     }
 
-    fn select(
-        &self,
-        step: &Step,
-        run: &mut Run<'_, '_>,
-        parents: &[Node],
-        proposals: &Proposals,
-        values: Option<&[f64]>,
-    ) -> Flow<Selection> {
-        let mut selection = keep_all(parents, proposals);
-        let Some(values) = values else { return Ok(selection) };
+    fn select(&self, cx: &mut Context<'_, '_>, from: &Candidates<'_>) -> Flow<Selection> {
+        let step = cx.step;
+        let mut selection = keep_all(from);
+        if from.values.is_none() {
+            return Ok(selection);
+        }
         let mut weights = Vec::with_capacity(selection.kept.len());
         for kept in &mut selection.kept {
-            let (reward, weight) = self.weigh(kept.weight, values[kept.child], step.last);
+            let value = from.value(kept.child).unwrap_or(f64::NEG_INFINITY);
+            let (reward, weight) = self.weigh(kept.weight, value, step.last);
             kept.weight.reward = Some(reward);
             kept.weight.log_product += f64::from(weight).ln();
             weights.push(weight);
         }
         if weights.iter().all(|&weight| weight == 0.0) {
-            run.note("fk reference weights", || {
+            cx.note("fk reference weights", || {
                 format!(
                     "all {} weights were 0 at step {}; taken as equal",
                     weights.len(),
@@ -80,9 +78,9 @@ impl Select for FkReferenceResampler {
         let logs: Vec<f64> = weights.iter().map(|&weight| f64::from(weight).ln()).collect();
         let weights = LogWeights::new("FK reference weights", &logs)?;
         selection.ess = Some(weights.effective_sample_size());
-        let key = run.key.fold(purpose::RESAMPLE).fold(step.index as u64);
+        let key = cx.key.fold(purpose::RESAMPLE).fold(step.index as u64);
         let ancestors = draw(Resampling::Multinomial, &weights, key);
-        selection.resample(&ancestors, proposals, |weight| weight);
+        selection.resample(&ancestors, from.proposals.children.len(), |weight| weight);
         Ok(selection)
     }
 }

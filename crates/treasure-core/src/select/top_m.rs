@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{Kept, Select, Selection, better, represents};
-use crate::{
-    Flow, MaskedSeq, PruneReason, Width,
-    population::{Node, Proposals, Run, Step, Weight},
-};
+use super::{Candidates, Kept, Select, Selection};
+use crate::{Context, Flow, MaskedSeq, PruneReason, Width, population::Weight};
 
 /// Keeps the best m(·).
 #[derive(Clone, Debug)]
@@ -18,35 +15,22 @@ pub struct TopM {
 }
 
 impl Select for TopM {
-    fn select(
-        &self,
-        step: &Step,
-        _: &mut Run<'_, '_>,
-        parents: &[Node],
-        proposals: &Proposals,
-        values: Option<&[f64]>,
-    ) -> Flow<Selection> {
-        let values = values.unwrap_or_default();
+    fn select(&self, cx: &mut Context<'_, '_>, from: &Candidates<'_>) -> Flow<Selection> {
         let mut selection = Selection::default();
         let mut first: FxHashMap<&Arc<MaskedSeq>, usize> = FxHashMap::default();
-        for (i, &value) in values.iter().enumerate() {
-            if value == f64::NEG_INFINITY {
-                selection.fates.insert(i, PruneReason::Screened);
-                continue;
-            }
-            let winner = first.entry(&proposals.children[i].seq).or_insert(i);
-            if *winner != i {
-                let loser = if represents(i, *winner, parents, proposals, values) {
-                    std::mem::replace(winner, i)
-                } else {
-                    i
+        for child in from.scored() {
+            let winner = first.entry(&from.proposals.children[child].seq).or_insert(child);
+            if *winner != child {
+                let loser = match from.represents(child, *winner) {
+                    true => std::mem::replace(winner, child),
+                    false => child,
                 };
-                selection.fates.insert(loser, PruneReason::Duplicate);
+                selection.fates.push((loser, PruneReason::Duplicate));
             }
         }
         let mut order: Vec<usize> = first.into_values().collect();
-        order.sort_unstable_by(|&a, &b| better(a, b, parents, proposals, values));
-        order.truncate(self.width.at(step.index, step.steps));
+        order.sort_unstable_by(|&a, &b| from.better(a, b));
+        order.truncate(self.width.at(cx.step.index, cx.step.steps));
         selection.kept = (order.into_iter().enumerate())
             .map(|(slot, child)| Kept { child, slot, weight: Weight::default() })
             .collect();

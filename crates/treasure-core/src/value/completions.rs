@@ -1,10 +1,10 @@
 //! Sampled completions of the parent, aggregated by log-mean-exp: FK steering's value, and the paper's
 //! previous-step scoring. Unbiased for the parent, blind to the child's token, noisy.
 
-use super::{NextTime, Value};
+use super::{Value, Valued, plain};
 use crate::{
-    Draw, Encoded, Flow, Key, Problem, Result, TokenId, Want,
-    population::{Node, Proposals, Run, Step},
+    Context, Draw, Encoded, Flow, Key, Problem, Result, TokenId, Want,
+    population::{Node, Proposals},
     propose::{DrawBy, purpose},
 };
 
@@ -59,12 +59,10 @@ impl Value for SampledCompletions {
 
     fn value(
         &self,
-        step: &Step,
-        run: &mut Run<'_, '_>,
+        cx: &mut Context<'_, '_>,
         parents: &[Node],
         proposals: &mut Proposals,
-        _: &NextTime<'_>,
-    ) -> Flow<Vec<f64>> {
+    ) -> Flow<Vec<Valued>> {
         let mut completions = Vec::new();
         let mut counts = Vec::with_capacity(proposals.children.len());
         let mut sibling = 0;
@@ -79,24 +77,22 @@ impl Value for SampledCompletions {
                     let node = &parents[child.parent];
                     let level = match self.draws {
                         DrawBy::State => node.seq.n_masked(),
-                        DrawBy::Slot => step.index,
+                        DrawBy::Slot => cx.step.index,
                     };
-                    let key = self.draws.key(run.key, level, node.slot, &node.seq).fold(sibling);
+                    let key = self.draws.key(cx.key, level, node.slot, &node.seq).fold(sibling);
                     let parent = &proposals.parents[child.parent].encoded;
-                    completions.extend(sample_completions(run.problem, parent, key, self.samples)?);
+                    completions.extend(sample_completions(cx.problem, parent, key, self.samples)?);
                 }
             }
             counts.push(completions.len() - before);
         }
-        let rewards = run.problem.score(&completions)?;
+        let rewards = cx.problem.score(&completions)?;
         let mut rest = rewards.as_slice();
-        Ok(counts
-            .into_iter()
-            .map(|count| {
-                let (own, others) = rest.split_at(count);
-                rest = others;
-                log_mean_exp(1.0, own)
-            })
-            .collect())
+        let means = counts.into_iter().map(|count| {
+            let (own, others) = rest.split_at(count);
+            rest = others;
+            log_mean_exp(1.0, own)
+        });
+        Ok(plain(means.collect()))
     }
 }

@@ -2,25 +2,33 @@
 //! One forward pass per child; it is kept and reused when that child is expanded, so it is asked for
 //! at the time of that expansion.
 
-use super::{NextTime, Value};
+use super::{
+    Taste, Value, Valued,
+    appraise::{Completion, appraise},
+};
 use crate::{
-    Flow, TokenId, Want,
-    population::{Node, Proposals, Run, Step},
+    Context, Flow, Needs, Want,
+    population::{Node, Proposals},
 };
 
 /// The reward of the child completed by its own prediction; the exact reward for complete children.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Posterior;
+pub struct Posterior {
+    /// What the tree adds to the reward.
+    pub taste: Taste,
+}
 
 impl Value for Posterior {
+    fn needs(&self) -> Needs {
+        Needs { next_time: true, ..Needs::default() }
+    }
+
     fn value(
         &self,
-        _: &Step,
-        run: &mut Run<'_, '_>,
-        parents: &[Node],
+        cx: &mut Context<'_, '_>,
+        _: &[Node],
         proposals: &mut Proposals,
-        next_time: &NextTime<'_>,
-    ) -> Flow<Vec<f64>> {
+    ) -> Flow<Vec<Valued>> {
         let open: Vec<usize> = (0..proposals.children.len())
             .filter(|&i| proposals.children[i].seq.n_masked() > 0)
             .collect();
@@ -28,24 +36,29 @@ impl Value for Posterior {
             .iter()
             .map(|&i| {
                 let child = &proposals.children[i];
-                (child.seq.clone(), next_time(run, child, parents[child.parent].slot))
+                (child.seq.clone(), child.next_t.unwrap_or(child.t))
             })
             .collect();
-        let encoded = run.problem.encode(&states)?;
-        let want = Want { argmax: true, ..Want::default() };
+        let encoded = cx.problem.encode(&states)?;
+        let confidence = self.taste.prior != 0.0;
+        let want = Want { argmax: true, confidence, ..Want::default() };
         let wants: Vec<_> = encoded.iter().map(|encoded| (encoded, want)).collect();
-        let mut answers = run.problem.read(&wants)?.into_iter();
+        let mut answers = cx.problem.read(&wants)?.into_iter();
         for (&i, encoded) in open.iter().zip(encoded) {
             proposals.children[i].encoded = Some(encoded);
         }
-        let completions: Vec<Vec<TokenId>> = proposals
-            .children
-            .iter()
+        let completions = (proposals.children.iter())
             .map(|child| match child.seq.complete() {
-                Some(tokens) => tokens.to_vec(),
-                None => child.seq.complete_with(answers.next().unwrap_or_default().argmax),
+                Some(tokens) => Completion { tokens: tokens.to_vec(), fills: 0.0 },
+                None => {
+                    let answer = answers.next().unwrap_or_default();
+                    Completion {
+                        tokens: child.seq.complete_with(answer.argmax),
+                        fills: answer.confidence.iter().sum(),
+                    }
+                }
             })
             .collect();
-        run.problem.score(&completions)
+        appraise(cx, proposals, completions, self.taste, None)
     }
 }

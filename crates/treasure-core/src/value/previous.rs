@@ -1,40 +1,47 @@
 //! Previous-step value by argmax: the reward of the parent's own argmax completion, without the child's
 //! token, so that siblings are equal until they are complete. An ablation of the paper (Table 2).
 
-use super::{NextTime, Value};
+use super::{
+    Taste, Value, Valued,
+    appraise::{Completion, appraise},
+};
 use crate::{
-    Flow, TokenId,
-    population::{Node, Proposals, Run, Step},
+    Context, Flow, Needs,
+    population::{Node, Proposals},
 };
 
 /// The reward of the parent's argmax completion; the exact reward for complete children.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PreviousArgmax;
+pub struct PreviousArgmax {
+    /// What the tree adds to the reward.
+    pub taste: Taste,
+}
 
 impl Value for PreviousArgmax {
-    fn needs_argmax(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs { argmax: true, confidence: self.taste.prior != 0.0, ..Needs::default() }
     }
 
     fn value(
         &self,
-        _: &Step,
-        run: &mut Run<'_, '_>,
+        cx: &mut Context<'_, '_>,
         parents: &[Node],
         proposals: &mut Proposals,
-        _: &NextTime<'_>,
-    ) -> Flow<Vec<f64>> {
-        let completions: Vec<Vec<TokenId>> = proposals
-            .children
-            .iter()
+    ) -> Flow<Vec<Valued>> {
+        let completions = (proposals.children.iter())
             .map(|child| match child.seq.complete() {
-                Some(tokens) => tokens.to_vec(),
+                Some(tokens) => Completion { tokens: tokens.to_vec(), fills: 0.0 },
                 None => {
-                    let argmax = proposals.parents[child.parent].argmax.iter().copied();
-                    parents[child.parent].seq.complete_with(argmax)
+                    let (parent, expanded) =
+                        (&parents[child.parent], &proposals.parents[child.parent]);
+                    Completion {
+                        tokens: parent.seq.complete_with(expanded.argmax.iter().copied()),
+                        // The text is the parent's: what the child committed is no part of it.
+                        fills: expanded.confidence.iter().sum::<f64>() + parent.log_p - child.log_p,
+                    }
                 }
             })
             .collect();
-        run.problem.score(&completions)
+        appraise(cx, proposals, completions, self.taste, None)
     }
 }

@@ -1,42 +1,127 @@
 //! Resubstitution value: fill every mask with its likeliest token and score once (Alg. 2).
 //! Costs no model call. Off from the expected reward by at most Theorem 2's bound.
+//!
+//! Filling masks independently doubles and breaks words. With a second look the surer half is filled,
+//! the model predicts again, and the rest is filled from that: one model call a child for each look
+//! beyond the first.
 
-use super::{NextTime, Value};
+use std::sync::Arc;
+
+use super::{
+    Taste, Value, Valued,
+    appraise::{Completion, appraise},
+    plain,
+};
 use crate::{
-    Flow, TokenId,
-    population::{Node, Proposals, Run, Step, resubstitute},
+    Context, Flow, MaskedSeq, Needs, TokenId, Want, Width,
+    population::{Child, Node, Proposals},
 };
 
 /// The reward of the child filled from its parent's prediction.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Resubstitute;
+#[derive(Clone, Debug)]
+pub struct Resubstitute {
+    /// What the tree adds to the reward.
+    pub taste: Taste,
+    /// Predictions used to fill a completion, the parent's included.
+    pub looks: usize,
+    /// The tree width, where the selection keeps the best whatever their parents: then children that a
+    /// bound rules out are not scored.
+    pub keep: Option<Width>,
+}
+
+impl Default for Resubstitute {
+    fn default() -> Self {
+        Self { taste: Taste::default(), looks: 1, keep: None }
+    }
+}
+
+/// A child's masks with the parent's likeliest tokens there and their log-probabilities (0 unless
+/// they were read).
+fn fills<'a>(
+    parents: &'a [Node],
+    proposals: &'a Proposals,
+    child: &'a Child,
+) -> impl Iterator<Item = (usize, TokenId, f64)> + 'a {
+    let expanded = &proposals.parents[child.parent];
+    let confidence = expanded.confidence.iter().copied().chain(std::iter::repeat(0.0));
+    (parents[child.parent].seq.masked().zip(&expanded.argmax).zip(confidence))
+        .filter(|((position, _), _)| child.seq.get(*position).is_none())
+        .map(|((position, &token), confidence)| (position, token, confidence))
+}
 
 /// The completions that resubstitution scores, one per child.
-pub(crate) fn completions(parents: &[Node], proposals: &Proposals) -> Vec<Vec<TokenId>> {
-    proposals
-        .children
-        .iter()
+pub(super) fn completions(parents: &[Node], proposals: &Proposals) -> Vec<Completion> {
+    (proposals.children.iter())
         .map(|child| {
-            let (parent, expanded) = (&parents[child.parent], &proposals.parents[child.parent]);
-            resubstitute(&parent.seq, &child.seq, &expanded.argmax)
+            let tokens = fills(parents, proposals, child).map(|(_, token, _)| token);
+            let tokens = child.seq.complete_with(tokens);
+            let fills = fills(parents, proposals, child).map(|(.., confidence)| confidence).sum();
+            Completion { tokens, fills }
         })
         .collect()
 }
 
+impl Resubstitute {
+    /// Completions filled in several looks, the surest masks first.
+    fn looked(
+        &self,
+        cx: &Context<'_, '_>,
+        parents: &[Node],
+        proposals: &Proposals,
+    ) -> Flow<Vec<Completion>> {
+        let children = &proposals.children;
+        let mut states: Vec<(MaskedSeq, f64)> =
+            children.iter().map(|child| ((*child.seq).clone(), 0.0)).collect();
+        let mut fill: Vec<Vec<(usize, TokenId, f64)>> =
+            children.iter().map(|child| fills(parents, proposals, child).collect()).collect();
+        for look in 0..self.looks {
+            let left = self.looks - look;
+            for ((state, log_p), fill) in states.iter_mut().zip(&mut fill) {
+                fill.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+                for &(position, token, confidence) in &fill[..fill.len().div_ceil(left)] {
+                    state.reveal_in_place(position, token);
+                    *log_p += confidence;
+                }
+            }
+            let open: Vec<usize> =
+                (0..states.len()).filter(|&i| states[i].0.n_masked() > 0).collect();
+            fill = vec![Vec::new(); states.len()];
+            let asked: Vec<_> =
+                open.iter().map(|&i| (Arc::new(states[i].0.clone()), children[i].t)).collect();
+            let encoded = cx.problem.encode(&asked)?;
+            let want = Want { argmax: true, confidence: true, ..Want::default() };
+            let wants: Vec<_> = encoded.iter().map(|encoded| (encoded, want)).collect();
+            for (&i, answer) in open.iter().zip(cx.problem.read(&wants)?) {
+                fill[i] = (states[i].0.masked().zip(answer.argmax).zip(answer.confidence))
+                    .map(|((position, token), confidence)| (position, token, confidence))
+                    .collect();
+            }
+        }
+        Ok(states
+            .into_iter()
+            .map(|(state, fills)| Completion { tokens: state.complete_with([]), fills })
+            .collect())
+    }
+}
+
 impl Value for Resubstitute {
-    fn needs_argmax(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        let confidence = self.taste.prior != 0.0 || self.looks > 1;
+        Needs { argmax: true, confidence, ..Needs::default() }
     }
 
     fn value(
         &self,
-        _: &Step,
-        run: &mut Run<'_, '_>,
+        cx: &mut Context<'_, '_>,
         parents: &[Node],
         proposals: &mut Proposals,
-        _: &NextTime<'_>,
-    ) -> Flow<Vec<f64>> {
-        run.problem.score(&completions(parents, proposals))
+    ) -> Flow<Vec<Valued>> {
+        let completions = match self.looks {
+            1 => completions(parents, proposals),
+            _ => self.looked(cx, parents, proposals)?,
+        };
+        let keep = self.keep.as_ref().map(|width| width.at(cx.step.index, cx.step.steps));
+        appraise(cx, proposals, completions, self.taste, keep)
     }
 }
 
@@ -47,15 +132,13 @@ pub struct FinalReward;
 impl Value for FinalReward {
     fn value(
         &self,
-        _: &Step,
-        run: &mut Run<'_, '_>,
+        cx: &mut Context<'_, '_>,
         _: &[Node],
         proposals: &mut Proposals,
-        _: &NextTime<'_>,
-    ) -> Flow<Vec<f64>> {
+    ) -> Flow<Vec<Valued>> {
         let complete: Vec<_> = (proposals.children.iter())
             .filter_map(|child| child.seq.complete().map(<[TokenId]>::to_vec))
             .collect();
-        run.problem.score(&complete)
+        Ok(plain(cx.problem.score(&complete)?))
     }
 }

@@ -1,52 +1,79 @@
 //! Screened value: a cheap proxy reward ranks the children, only the best share is scored exactly.
-//! Children screened out have value −∞ and are pruned; they cost no reward call.
+//! Children screened out have no value and are pruned; they cost no reward call.
+//!
+//! The screen is by parent: the children of each node compete among themselves, equal sequences count
+//! once, and at least two of them pass, so that a population can grow. So a child's fate does not
+//! depend on how wide the tree is beside it, and nested selection keeps its guarantee.
 
-use super::{NextTime, Value, resubstitute::completions};
+use rustc_hash::FxHashSet;
+
+use super::{Taste, Value, Valued, appraise::appraise, resubstitute::completions};
 use crate::{
-    Flow, Width,
-    population::{Node, Proposals, Run, Step},
+    Context, Flow, Needs, PruneReason,
+    population::{Node, Proposals},
 };
+
+/// Children of a parent that pass whatever the share.
+const AT_LEAST: usize = 2;
 
 /// Resubstitution behind a screen. The proxy is [`crate::Problem::with_proxy`]'s.
 #[derive(Clone, Debug)]
 pub struct Screened {
-    /// The share of the children that is scored exactly, in (0, 1].
+    /// The share of each parent's children that is scored exactly, in (0, 1].
     pub share: f64,
-    /// At least as many are scored exactly: the tree width.
-    pub at_least: Width,
+    /// What the tree adds to the reward.
+    pub taste: Taste,
 }
 
 impl Value for Screened {
-    fn needs_argmax(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs { argmax: true, confidence: self.taste.prior != 0.0, ..Needs::default() }
     }
 
     fn value(
         &self,
-        step: &Step,
-        run: &mut Run<'_, '_>,
+        cx: &mut Context<'_, '_>,
         parents: &[Node],
         proposals: &mut Proposals,
-        _: &NextTime<'_>,
-    ) -> Flow<Vec<f64>> {
-        let completions = completions(parents, proposals);
-        let proxy = run.problem.score_proxy(&completions)?;
-        let keep = ((self.share * completions.len() as f64).ceil() as usize)
-            .max(self.at_least.at(step.index, step.steps))
-            .min(completions.len());
-        let mut order: Vec<usize> = (0..completions.len()).collect();
-        // Ties by token rank, then by parent, as in the selection.
-        order.sort_by(|&a, &b| {
-            let rank = |i: usize| proposals.children[i].rank;
-            proxy[b].total_cmp(&proxy[a]).then(rank(a).cmp(&rank(b))).then(a.cmp(&b))
-        });
-        order.truncate(keep);
-        let chosen: Vec<_> = order.iter().map(|&i| completions[i].clone()).collect();
-        let rewards = run.problem.score(&chosen)?;
-        let mut values = vec![f64::NEG_INFINITY; completions.len()];
-        for (i, reward) in order.into_iter().zip(rewards) {
-            values[i] = reward;
+    ) -> Flow<Vec<Valued>> {
+        let all = completions(parents, proposals);
+        let tokens: Vec<_> = all.iter().map(|completion| completion.tokens.clone()).collect();
+        let proxy = cx.problem.score_proxy(&tokens)?;
+        let children = &proposals.children;
+        let mut passes = vec![false; children.len()];
+        for parent in 0..parents.len() {
+            let mut order: Vec<usize> =
+                (0..children.len()).filter(|&i| children[i].parent == parent).collect();
+            // Ties by token rank, as in the selection.
+            order.sort_by(|&a, &b| {
+                let rank = |i: usize| children[i].rank;
+                proxy[b].total_cmp(&proxy[a]).then(rank(a).cmp(&rank(b))).then(a.cmp(&b))
+            });
+            let mut seen = FxHashSet::default();
+            let distinct: FxHashSet<_> = order.iter().map(|&i| &children[i].seq).collect();
+            let share = ((self.share * distinct.len() as f64).ceil() as usize).max(AT_LEAST);
+            for &i in &order {
+                if seen.len() < share || seen.contains(&children[i].seq) {
+                    seen.insert(&children[i].seq);
+                    passes[i] = true;
+                }
+            }
         }
-        Ok(values)
+        let chosen: Vec<usize> = (0..children.len()).filter(|&i| passes[i]).collect();
+        let few = Proposals {
+            children: chosen.iter().map(|&i| children[i].clone()).collect(),
+            parents: Vec::new(),
+        };
+        let mut keep = passes.iter();
+        let mut scored = all;
+        scored.retain(|_| keep.next().copied().unwrap_or_default());
+        let mut values = appraise(cx, &few, scored, self.taste, None)?.into_iter();
+        Ok(passes
+            .iter()
+            .map(|&passes| match passes {
+                true => values.next().unwrap_or(Err(PruneReason::Screened)),
+                false => Err(PruneReason::Screened),
+            })
+            .collect())
     }
 }

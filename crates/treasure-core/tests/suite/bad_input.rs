@@ -4,7 +4,7 @@ use treasure_core::{
     Answer, Bans, Denoiser, Encoding, Error, Facts, Key, Limits, MaskedSeq, NoiseSchedule,
     Potential, Problem, Question, Result, Reward, Sampler, Schedule, Silent, State, ValueKind,
     View, Width,
-    methods::{Base, BestOfN, Code, FkSteering, Method, NaiveTree, Svdd, Treasure},
+    methods::{Base, BestOfN, Code, FkSteering, NaiveTree, Search, Svdd, Treasure},
     resample::LogWeights,
 };
 use treasure_testkit::{FnReward, JointTable, TableReward};
@@ -15,7 +15,7 @@ fn parts() -> (JointTable, TableReward) {
     (JointTable::random(3, 4, Key::new(1)), TableReward::random(3, 4, Key::new(2)))
 }
 
-fn refused(method: &dyn Method) -> String {
+fn refused(method: &dyn Search) -> String {
     let (table, reward) = parts();
     let problem = problem(4, &table, &reward);
     let error = method.run(&problem, Key::new(1), &mut Silent).unwrap_err();
@@ -48,15 +48,14 @@ fn widths_and_counts_of_zero_are_refused() {
         refused(&BestOfN { particles: 0, sampler }),
         "particles: expected at least 1, got 0"
     );
-    let none = Sampler::Ancestral { steps: 0 };
-    assert_eq!(refused(&Base { sampler: none }), "steps: expected at least 1, got 0");
+    assert_eq!(refused(&Base { steps: 0 }), "steps: expected at least 1, got 0");
     assert_eq!(
         refused(&NaiveTree { steps: 0, ..NaiveTree::default() }),
         "steps: expected at least 1, got 0"
     );
     assert!(refused(&Svdd { particles: 0, chains: 1, sampler }).starts_with("particles"));
     assert!(refused(&Svdd { particles: 1, chains: 0, sampler }).starts_with("chains"));
-    assert!(refused(&Code { particles: 1, block: 0, sampler }).starts_with("block"));
+    assert!(refused(&Code { particles: 1, code_block: 0, sampler }).starts_with("code block"));
 }
 
 #[test]

@@ -8,19 +8,20 @@ use std::{
 use treasure_core::{
     Clock, Deadline, Error, Key, Limits, Sampler, Silent, StopReason,
     methods::{
-        Base, BestOfN, Code, FkReference, FkSteering, Greedy, Method, NaiveTree, Svdd, Treasure,
+        Base, BestOfN, Code, Fhs, FkReference, FkSteering, Greedy, NaiveTree, Search, Svdd,
+        Treasure,
     },
 };
 use treasure_testkit::{JointTable, TableReward};
 
 use crate::common::{limited, problem, run};
 
-fn methods() -> Vec<Box<dyn Method>> {
+fn methods() -> Vec<Box<dyn Search>> {
     let sampler = Sampler::Ancestral { steps: 10 };
     vec![
-        Box::new(Base { sampler }),
-        Box::new(Base { sampler: Sampler::FirstHitting }),
-        Box::new(Greedy {}),
+        Box::new(Base { steps: 10 }),
+        Box::new(Fhs {}),
+        Box::new(Greedy::default()),
         Box::new(BestOfN { particles: 3, sampler }),
         Box::new(FkSteering { particles: 3, sampler, ..FkSteering::default() }),
         Box::new(FkSteering {
@@ -30,7 +31,7 @@ fn methods() -> Vec<Box<dyn Method>> {
         }),
         Box::new(FkReference { particles: 2, ..FkReference::default() }),
         Box::new(Svdd { particles: 3, chains: 1, sampler }),
-        Box::new(Code { particles: 3, block: 3, sampler }),
+        Box::new(Code { particles: 3, code_block: 3, sampler }),
         Box::new(NaiveTree { steps: 10, ..NaiveTree::default() }),
         Box::new(Treasure::new(3, 2)),
         Box::new(Treasure { value: treasure_core::ValueKind::Posterior, ..Treasure::new(3, 2) }),
@@ -128,9 +129,8 @@ fn more_budget_never_ends_below_the_best_seen_with_less() {
 fn a_search_without_reward_calls_still_hands_back_what_it_finished() {
     let (table, reward) = parts();
     let limits = Limits { max_reward_calls: Some(0), ..Limits::default() };
-    let outcome =
-        run(&Base { sampler: Sampler::FirstHitting }, &limited(4, &table, &reward, limits), 1);
-    let free = run(&Base { sampler: Sampler::FirstHitting }, &problem(4, &table, &reward), 1);
+    let outcome = run(&Fhs {}, &limited(4, &table, &reward, limits), 1);
+    let free = run(&Fhs {}, &problem(4, &table, &reward), 1);
     assert_eq!(outcome.reward, None);
     assert_eq!(outcome.stopped, Some(StopReason::MaxRewardCalls));
     // The last step's children were not kept; the masks left are filled from the last prediction.

@@ -1,7 +1,7 @@
 //! Shared set-up: a problem over a joint table and a reward table.
 
 use treasure_core::{
-    Bans, Denoiser, Key, Limits, MaskedSeq, Method, NoiseSchedule, Outcome, Problem, Reward, Silent,
+    Bans, Denoiser, Key, Limits, MaskedSeq, NoiseSchedule, Outcome, Problem, Reward, Search, Silent,
 };
 
 /// α from 1 to 0, so that nothing of the theory is approximate.
@@ -24,6 +24,6 @@ pub fn limited<'a>(
 }
 
 /// Runs a method without an observer.
-pub fn run(method: &dyn Method, problem: &Problem<'_>, seed: u64) -> Outcome {
+pub fn run(method: &dyn Search, problem: &Problem<'_>, seed: u64) -> Outcome {
     method.run(problem, Key::new(seed), &mut Silent).expect("the search succeeds")
 }

@@ -51,8 +51,7 @@ fn a_time_conditioned_denoiser_is_asked_again_at_every_time() {
     let table = JointTable::random(3, 4, Key::new(1)).timed();
     let reward = TableReward::random(3, 4, Key::new(2));
     let steps = 12;
-    let outcome =
-        run(&Base { sampler: Sampler::Ancestral { steps } }, &problem(4, &table, &reward), 1);
+    let outcome = run(&Base { steps }, &problem(4, &table, &reward), 1);
     assert_eq!(outcome.cost.nfe_requests(), 12);
     // Only steps after the last reveal are free: a complete sequence has nothing to predict.
     assert_eq!(outcome.cost.nfe, table.encoded());

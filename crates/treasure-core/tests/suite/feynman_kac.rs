@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use treasure_core::{
     Event, Key, Potential, Resampling, Sampler, Silent,
-    methods::{FkReference, FkSteering, Method},
+    methods::{FkReference, FkSteering, Search},
     resample::{LogWeights, draw},
     target,
 };

@@ -3,13 +3,13 @@
 
 use treasure_core::{
     Key, Sampler, SelectKind, TraceWriter,
-    methods::{FkSteering, Method, Treasure},
+    methods::{FkSteering, Search, Treasure},
 };
 use treasure_testkit::{JointTable, TableReward, golden::assert_golden};
 
 use crate::common::problem;
 
-fn check(name: &str, method: &dyn Method) {
+fn check(name: &str, method: &dyn Search) {
     let table = JointTable::random(3, 3, Key::new(1));
     let reward = TableReward::random(3, 3, Key::new(2));
     let mut trace = TraceWriter::new(Vec::new());

@@ -11,6 +11,8 @@ mod observers;
 mod options;
 mod properties;
 mod randomness;
+mod readable;
+mod runs;
 mod sampling;
 mod theorems;
 mod values;

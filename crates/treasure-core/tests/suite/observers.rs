@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, ops::ControlFlow};
 
 use treasure_core::{
     Error, Event, Key, MaskedSeq, PruneReason, Sampler, StopReason, TraceWriter,
-    methods::{Base, FkSteering, Method, NaiveTree, Treasure},
+    methods::{Fhs, FkSteering, NaiveTree, Search, Treasure},
 };
 use treasure_testkit::{JointTable, TableReward};
 
@@ -48,7 +48,7 @@ fn an_observer_that_stops_at_step_0_gets_an_error_that_says_so() {
 #[test]
 fn break_stops_the_search_and_keeps_the_best_so_far() {
     let (table, reward) = parts();
-    for method in [&Treasure::new(3, 2) as &dyn Method, &Base { sampler: Sampler::FirstHitting }] {
+    for method in [&Treasure::new(3, 2) as &dyn Search, &Fhs {}] {
         for after in 0..4 {
             let mut observer = |event: &Event| match event {
                 Event::Step(step) if step.step == after => ControlFlow::Break(()),
@@ -67,7 +67,7 @@ fn break_stops_the_search_and_keeps_the_best_so_far() {
 #[test]
 fn a_trace_rebuilds_the_tree() {
     let (table, reward) = parts();
-    let methods: [&dyn Method; 3] = [
+    let methods: [&dyn Search; 3] = [
         &Treasure { groups: 2, ..Treasure::new(3, 4) },
         &NaiveTree { steps: 8, ..NaiveTree::default() },
         &FkSteering { sampler: Sampler::Ancestral { steps: 8 }, ..FkSteering::default() },

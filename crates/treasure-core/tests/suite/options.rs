@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use treasure_core::{
     Event, Key, PruneReason, Silent,
-    methods::{Method, Treasure},
+    methods::{Search, Treasure},
 };
 use treasure_testkit::{FnReward, JointTable, TableReward};
 
@@ -86,9 +86,9 @@ fn a_screen_scores_only_the_best_share_exactly() {
     };
     let problem_with = problem(5, &table, &reward).with_proxy(&proxy);
     let on = method.run(&problem_with, Key::new(1), &mut observer).unwrap();
-    // 2 of 3 children at the first step, 3 of 6 at each of the others.
-    assert_eq!(on.cost.reward_requests(), 2 + 4 * 3);
-    assert_eq!(screened, 1 + 4 * 3);
+    // 2 of the 3 children of each parent: one at the first step, two at each of the others.
+    assert_eq!(on.cost.reward_requests(), 2 + 4 * 4);
+    assert_eq!(screened, 1 + 4 * 2);
     // A perfect proxy loses nothing.
     let off = run(&Treasure::new(3, 2), &problem(5, &table, &reward), 1);
     assert_eq!((on.tokens, on.reward), (off.tokens, off.reward));

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use treasure_core::{
     Bans, Event, Key, MaskedSeq, NoiseSchedule, Potential, Resampling, Schedule, SelectKind,
     ValueKind, Width,
-    methods::{Method, Treasure},
+    methods::{Search, Treasure},
 };
 use treasure_testkit::{FnReward, JointTable};
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 use treasure_core::{
     Answer, Denoiser, Encoding, Event, Facts, Key, MaskedSeq, Question, Result, Sampler, State,
     ValueKind,
-    methods::{BestOfN, Code, FkSteering, Method, NaiveTree, Svdd, Treasure},
+    methods::{BestOfN, Code, FkSteering, NaiveTree, Search, Svdd, Treasure},
 };
 use treasure_testkit::{JointTable, TableReward};
 
@@ -94,12 +94,12 @@ fn samples_with_different_keys_differ_and_the_same_key_repeats() {
     let table = JointTable::random(4, 5, Key::new(1));
     let reward = TableReward::random(4, 5, Key::new(2));
     let sampler = Sampler::Ancestral { steps: 12 };
-    let methods: [&dyn Method; 6] = [
+    let methods: [&dyn Search; 6] = [
         &Treasure::new(2, 2),
         &BestOfN { particles: 3, sampler },
         &FkSteering { sampler, ..FkSteering::default() },
         &Svdd { particles: 2, chains: 1, sampler },
-        &Code { particles: 3, block: 4, sampler },
+        &Code { particles: 3, code_block: 4, sampler },
         &NaiveTree { steps: 12, ..NaiveTree::default() },
     ];
     for method in methods {
@@ -178,8 +178,8 @@ fn candidates_of_one_parent_draw_apart() {
     let table = JointTable::new(4, 5, &vec![1.0; 1024]);
     let reward = TableReward::random(4, 5, Key::new(2));
     // Two steps reveal about half of the masks each: eight equal candidates would be a fault.
-    let methods: [&dyn Method; 3] = [
-        &NaiveTree { steps: 2, beam_width: 8.into(), tree_width: 1.into() },
+    let methods: [&dyn Search; 3] = [
+        &NaiveTree { steps: 2, beam_width: 8.into(), tree_width: 1.into(), variety: 0.0 },
         &Svdd { particles: 8, chains: 1, sampler: Sampler::Ancestral { steps: 2 } },
         &Svdd { particles: 8, chains: 1, sampler: Sampler::FirstHitting },
     ];

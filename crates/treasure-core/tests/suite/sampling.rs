@@ -2,13 +2,13 @@
 
 use treasure_core::{
     Bans, Key, Limits, MaskedSeq, NoiseSchedule, Problem, Sampler, Silent,
-    methods::{Base, BestOfN, Greedy, Method, Svdd, Treasure},
+    methods::{Base, BestOfN, Fhs, Greedy, Search, Svdd, Treasure},
 };
 use treasure_testkit::{FnReward, JointTable, TableReward, exact};
 
 use crate::common::{EXACT, problem, run};
 
-fn counts(method: &dyn Method, table: &JointTable, len: usize, samples: u64) -> Vec<u64> {
+fn counts(method: &dyn Search, table: &JointTable, len: usize, samples: u64) -> Vec<u64> {
     let reward = FnReward::new("zero", |_| 0.0);
     let problem = problem(len, table, &reward);
     let mut counts = vec![0; table.probs().len()];
@@ -23,7 +23,7 @@ fn counts(method: &dyn Method, table: &JointTable, len: usize, samples: u64) -> 
 #[test]
 fn first_hitting_samples_follow_the_joint() {
     let table = JointTable::random(3, 3, Key::new(11));
-    let counts = counts(&Base { sampler: Sampler::FirstHitting }, &table, 3, 20_000);
+    let counts = counts(&Fhs {}, &table, 3, 20_000);
     let z = exact::chi_square_z(&counts, table.probs());
     assert!(z.abs() < 4.0, "χ² is {z} standard deviations off");
 }
@@ -37,7 +37,7 @@ fn ancestral_sampling_converges_to_the_joint_as_steps_grow() {
     let table = JointTable::new(2, 3, &weights);
     let samples = 6000;
     let distance = |steps| {
-        let counts = counts(&Base { sampler: Sampler::Ancestral { steps } }, &table, 3, samples);
+        let counts = counts(&Base { steps }, &table, 3, samples);
         let share: Vec<f64> = counts.iter().map(|&n| n as f64 / samples as f64).collect();
         exact::total_variation(&share, table.probs())
     };
@@ -52,7 +52,7 @@ fn ancestral_sampling_converges_to_the_joint_as_steps_grow() {
 fn ancestral_sampling_is_exact_in_any_number_of_steps_if_positions_are_independent() {
     let table = JointTable::product(&[vec![0.2, 0.3, 0.5], vec![0.6, 0.1, 0.3]]);
     for steps in [1, 3] {
-        let counts = counts(&Base { sampler: Sampler::Ancestral { steps } }, &table, 2, 10_000);
+        let counts = counts(&Base { steps }, &table, 2, 10_000);
         let z = exact::chi_square_z(&counts, table.probs());
         assert!(z.abs() < 4.0, "{steps} steps: χ² is {z} standard deviations off");
     }
@@ -67,7 +67,7 @@ fn bans_sample_from_the_joint_conditioned_position_by_position() {
     let problem = Problem::new(start, &EXACT, &table, &reward, bans, Limits::default()).unwrap();
     let mut counts = [0u64; 2];
     for sample in 0..4000 {
-        let method = Base { sampler: Sampler::FirstHitting };
+        let method = Fhs {};
         let outcome = method.run(&problem, Key::new(3).fold(sample), &mut Silent).unwrap();
         assert_eq!(outcome.tokens[0], 1, "0 is banned before position 1, 2 everywhere");
         counts[outcome.tokens[1] as usize] += 1;
@@ -107,11 +107,7 @@ fn a_prompt_a_suffix_and_a_template_stay_as_they_were_given() {
         MaskedSeq::with_prompt_and_suffix(&[2], &[0, 1], 5).unwrap(),
         MaskedSeq::template([None, Some(1), None, Some(0), None]).unwrap(),
     ];
-    let methods: [&dyn Method; 3] = [
-        &Treasure::new(2, 2),
-        &Base { sampler: Sampler::Ancestral { steps: 4 } },
-        &Svdd::default(),
-    ];
+    let methods: [&dyn Search; 3] = [&Treasure::new(2, 2), &Base { steps: 4 }, &Svdd::default()];
     for start in starts {
         for method in methods {
             let problem = Problem::new(
@@ -137,7 +133,7 @@ fn greedy_walks_the_path_of_a_tree_with_one_token_and_one_node() {
     let table = JointTable::random(3, 5, Key::new(21));
     let reward = TableReward::random(3, 5, Key::new(22));
     for seed in 0..20 {
-        let greedy = run(&Greedy {}, &problem(5, &table, &reward), seed);
+        let greedy = run(&Greedy::default(), &problem(5, &table, &reward), seed);
         let tree = run(&Treasure::new(1, 1), &problem(5, &table, &reward), seed);
         assert_eq!(greedy.tokens, tree.tokens);
         assert_eq!(greedy.cost.reward_calls, 1);
@@ -148,10 +144,12 @@ fn greedy_walks_the_path_of_a_tree_with_one_token_and_one_node() {
 fn best_of_one_is_the_base_sampler() {
     let table = JointTable::random(3, 4, Key::new(31));
     let reward = TableReward::random(3, 4, Key::new(32));
-    for sampler in [Sampler::FirstHitting, Sampler::Ancestral { steps: 6 }, Sampler::Greedy] {
+    let both: [(Sampler, &dyn Search); 2] =
+        [(Sampler::FirstHitting, &Fhs {}), (Sampler::Ancestral { steps: 6 }, &Base { steps: 6 })];
+    for (sampler, alone) in both {
         for seed in 0..10 {
             let one = run(&BestOfN { particles: 1, sampler }, &problem(4, &table, &reward), seed);
-            let base = run(&Base { sampler }, &problem(4, &table, &reward), seed);
+            let base = run(alone, &problem(4, &table, &reward), seed);
             assert_eq!(one.tokens, base.tokens);
         }
     }
@@ -163,7 +161,7 @@ fn best_of_n_contains_the_base_sample_as_its_first_slot() {
     let reward = TableReward::random(3, 4, Key::new(42));
     let sampler = Sampler::FirstHitting;
     let many = run(&BestOfN { particles: 5, sampler }, &problem(4, &table, &reward), 3);
-    let base = run(&Base { sampler }, &problem(4, &table, &reward), 3);
+    let base = run(&Fhs {}, &problem(4, &table, &reward), 3);
     assert_eq!(many.finals[0].tokens, base.tokens);
     let best = many.finals.iter().map(|particle| particle.value).fold(f64::MIN, f64::max);
     assert_eq!(many.reward, Some(best));
@@ -179,7 +177,7 @@ fn ancestral_sampling_ends_complete_where_alpha_at_zero_is_below_one() {
         Problem::new(start, &schedule, &table, &reward, Bans::none(), Limits::default()).unwrap();
     let mut counts = vec![0u64; 8];
     for sample in 0..3000 {
-        let method = Base { sampler: Sampler::Ancestral { steps: 3 } };
+        let method = Base { steps: 3 };
         let outcome = method.run(&problem, Key::new(5).fold(sample), &mut Silent).unwrap();
         counts[exact::index(2, &outcome.tokens)] += 1;
     }

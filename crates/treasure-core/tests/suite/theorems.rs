@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use treasure_core::{
     Event, Key, MaskedSeq, NodeEvent, NoiseSchedule, Schedule, SelectKind, Width,
-    methods::{Method, Treasure},
+    methods::{Search, Treasure},
 };
 use treasure_testkit::{FnReward, JointTable, TableReward, exact};
 
@@ -241,6 +241,45 @@ fn nested_stays_monotone_with_groups_and_shrinking_widths() {
         let narrow = at(Width::List(vec![3, 2, 2, 1]));
         let wide = at(Width::Linear { from: 5, to: 2 });
         assert!(wide >= narrow, "seed {seed}: {wide} < {narrow}");
+    }
+}
+
+#[test]
+fn nested_is_not_monotone_where_the_narrower_width_grows() {
+    // m = 1, 2, 3, 4 against 4: a slot that opens late has no line of its own.
+    let lower = (0..2_000).filter(|&seed| {
+        let key = Key::new(seed).fold(77);
+        let table = JointTable::random(3, 4, key.fold(1));
+        let reward = TableReward::random(3, 4, key.fold(2));
+        let at = |tree_width: Width| {
+            let method = Treasure { select: SelectKind::Nested, tree_width, ..Treasure::new(2, 1) };
+            run(&method, &problem(4, &table, &reward), seed).reward.unwrap()
+        };
+        at(Width::Constant(4)) < at(Width::List(vec![1, 2, 3, 4]))
+    });
+    let lower = lower.count();
+    assert!(lower > 20, "a known effect of several in a hundred, got {lower} of 2,000");
+}
+
+#[test]
+fn nested_stays_monotone_behind_a_screen() {
+    for seed in 0..1_500 {
+        let key = Key::new(seed).fold(78);
+        let table = JointTable::random(4, 4, key.fold(1));
+        let reward = TableReward::random(4, 4, key.fold(2));
+        let proxy = TableReward::random(4, 4, key.fold(3));
+        let mut last = f64::MIN;
+        for width in 1..=4 {
+            let method = Treasure {
+                select: SelectKind::Nested,
+                screen: Some(0.3),
+                ..Treasure::new(4, width)
+            };
+            let problem = problem(4, &table, &reward).with_proxy(&proxy);
+            let reward = run(&method, &problem, seed).reward.unwrap();
+            assert!(reward >= last, "seed {seed}: m = {width} ends at {reward}, below {last}");
+            last = reward;
+        }
     }
 }
 

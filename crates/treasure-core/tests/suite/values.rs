@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use treasure_core::{
     Event, Key, MaskedSeq, Sampler, SelectKind, TokenId, ValueKind,
-    methods::{BestOfN, Code, FkSteering, Method, Svdd, Treasure},
+    methods::{BestOfN, Code, FkSteering, Search, Svdd, Treasure},
     soft_value, target,
     value::{log_mean_exp, sample_completions},
 };
@@ -185,9 +185,12 @@ fn code_with_one_block_of_all_steps_is_best_of_n() {
     let (table, reward) = parts();
     for seed in 0..20 {
         for sampler in [Sampler::Ancestral { steps: 5 }, Sampler::FirstHitting] {
-            let block = sampler.steps(LEN);
-            let code =
-                run(&Code { particles: 4, block, sampler }, &problem(LEN, &table, &reward), seed);
+            let code_block = sampler.steps(LEN);
+            let code = run(
+                &Code { particles: 4, code_block, sampler },
+                &problem(LEN, &table, &reward),
+                seed,
+            );
             let bon = run(&BestOfN { particles: 4, sampler }, &problem(LEN, &table, &reward), seed);
             assert_eq!((code.tokens, code.reward), (bon.tokens, bon.reward));
         }
@@ -197,7 +200,7 @@ fn code_with_one_block_of_all_steps_is_best_of_n() {
 #[test]
 fn code_gives_every_slot_to_the_best_copy_at_the_end_of_a_block() {
     let (table, reward) = parts();
-    let method = Code { particles: 4, block: 2, sampler: Sampler::FirstHitting };
+    let method = Code { particles: 4, code_block: 2, sampler: Sampler::FirstHitting };
     let mut copies = BTreeMap::new();
     let mut observer = |event: &Event| {
         if let Event::Node(node) = event
@@ -217,12 +220,12 @@ fn code_gives_every_slot_to_the_best_copy_at_the_end_of_a_block() {
 #[test]
 fn every_method_reports_the_reward_of_the_tokens_it_returns() {
     let (table, reward) = parts();
-    let mut methods: Vec<Box<dyn Method>> = vec![
+    let mut methods: Vec<Box<dyn Search>> = vec![
         Box::new(FkSteering { sampler: Sampler::FirstHitting, ..FkSteering::default() }),
         Box::new(treasure_core::methods::FkReference::default()),
         Box::new(treasure_core::methods::NaiveTree { steps: 8, ..Default::default() }),
         Box::new(Svdd { sampler: Sampler::Ancestral { steps: 6 }, ..Svdd::default() }),
-        Box::new(Code { sampler: Sampler::Ancestral { steps: 6 }, block: 2, particles: 3 }),
+        Box::new(Code { sampler: Sampler::Ancestral { steps: 6 }, code_block: 2, particles: 3 }),
     ];
     for &value in ValueKind::ALL {
         for &select in SelectKind::ALL {
