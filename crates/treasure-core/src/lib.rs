@@ -8,6 +8,7 @@
 //! ```
 
 mod bans;
+mod batcher;
 pub mod context;
 mod cost;
 mod denoiser;
@@ -32,12 +33,12 @@ pub mod select;
 mod sequence;
 mod stop;
 mod target;
-mod together;
 mod trace;
 pub mod value;
 mod width;
 
 pub use bans::Bans;
+pub use batcher::{Batcher, Seat};
 pub use context::{Context, Needs};
 pub use cost::Cost;
 pub use denoiser::{Answer, At, Candidate, Denoiser, Draw, Encoding, Facts, Question, State, Want};
@@ -57,6 +58,5 @@ pub use run::{Progress, Run};
 pub use schedule::{NoiseSchedule, Schedule};
 pub use sequence::{MaskedSeq, TokenId};
 pub use target::{Target, soft_value, target};
-pub use together::together;
 pub use trace::{TRACE_SCHEMA, TRACE_VERSION, TraceWriter};
 pub use width::Width;

@@ -75,7 +75,7 @@ impl fmt::Display for Dtype {
 }
 
 /// What a caller may say about a checkpoint.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LoadOptions {
     /// How weights are held.
     pub dtype: Dtype,

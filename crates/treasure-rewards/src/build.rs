@@ -2,13 +2,9 @@
 //!
 //! Equal models are loaded once. Each leaf remembers what it scored for the whole run ([`RunCache`]).
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use treasure_models::{Classifier, LoadOptions, MaskedLm, Resolver, Scorer};
+use treasure_models::{Classifier, LoadOptions, ModelStore};
 
 use crate::{
     Composite, Error, RUN_CACHE_BYTES, Result, RunCache, Spec, TextOptions, TextReward,
@@ -53,7 +49,7 @@ impl Preset {
 }
 
 /// How rewards are built.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RewardOptions {
     /// Whose conventions they follow.
     pub preset: Preset,
@@ -67,6 +63,8 @@ pub struct RewardOptions {
     pub remote: RemoteOptions,
     /// How long a program may take for a line.
     pub exec_timeout: Duration,
+    /// Rewards that the caller handed in, for `own:NAME`.
+    pub own: HashMap<String, Arc<dyn TextReward>>,
 }
 
 impl Default for RewardOptions {
@@ -78,29 +76,21 @@ impl Default for RewardOptions {
             load: LoadOptions::default(),
             remote: RemoteOptions::from_env(),
             exec_timeout: Duration::from_secs(60),
+            own: HashMap::new(),
         }
     }
 }
 
-/// Builds rewards and keeps the models they share.
+/// Builds rewards; their models are those of a store.
 pub struct Rewards {
-    resolver: Resolver,
+    store: Arc<ModelStore>,
     options: RewardOptions,
-    classifiers: Mutex<HashMap<(String, usize), Arc<Classifier>>>,
-    scorers: Mutex<HashMap<String, Arc<Scorer>>>,
-    denoisers: Mutex<HashMap<String, Arc<MaskedLm>>>,
 }
 
 impl Rewards {
-    /// Finds models through `resolver`; the short names expect the pocket models under `pocket/NAME`.
-    pub fn new(resolver: Resolver, options: RewardOptions) -> Self {
-        Self {
-            resolver,
-            options,
-            classifiers: Mutex::default(),
-            scorers: Mutex::default(),
-            denoisers: Mutex::default(),
-        }
+    /// Takes models from `store`; the short names expect the pocket models under `pocket/NAME`.
+    pub fn new(store: Arc<ModelStore>, options: RewardOptions) -> Self {
+        Self { store, options }
     }
 
     /// Builds the reward of a specification.
@@ -130,8 +120,7 @@ impl Rewards {
             }
             Leaf::Scorer { model } => self.scorer(name, model)?,
             Leaf::Nelbo { model } => {
-                let load = || MaskedLm::load(&self.resolver, model, &self.options.load);
-                let model = shared(&self.denoisers, model.clone(), load);
+                let model = self.store.denoiser(model, &self.options.load);
                 let model =
                     model.map_err(|error| failed(name, "cannot load the denoiser", error))?;
                 Arc::new(NelboReward::new(name, model))
@@ -144,6 +133,13 @@ impl Rewards {
                 Arc::new(rules::JsonSchema::from_file(name, file, *anywhere)?)
             }
             Leaf::Distinct(size) => Arc::new(rules::Distinct::new(name, *size)),
+            Leaf::Own(own) => match self.options.own.get(own) {
+                Some(reward) => reward.clone(),
+                None => {
+                    let message = "no reward of that name was handed in";
+                    return Err(Error::reward(name, message));
+                }
+            },
             Leaf::Exec(command) => Arc::new(Exec::new(name, command, self.options.exec_timeout)),
             Leaf::Remote(remote) => {
                 let mut options = self.options.remote.clone();
@@ -184,18 +180,16 @@ impl Rewards {
     }
 
     fn classifier(&self, name: &str, model: &str, window: usize) -> Result<Arc<Classifier>> {
-        let load = || {
-            let classifier = Classifier::load(&self.resolver, model, &self.options.load)?;
-            let longest = classifier.max_len().min(window);
-            Ok(classifier.with_max_length(longest))
-        };
-        shared(&self.classifiers, (model.to_string(), window), load)
+        let window = Some(window).filter(|&window| window != usize::MAX);
+        self.store
+            .classifier(model, &self.options.load, window)
             .map_err(|error| failed(name, "cannot load the classifier", error))
     }
 
     fn scorer(&self, name: &str, model: &str) -> Result<Arc<dyn TextReward>> {
-        let load = || Scorer::load(&self.resolver, model, &self.options.load);
-        let scorer = shared(&self.scorers, model.to_string(), load)
+        let scorer = self
+            .store
+            .scorer(model, &self.options.load)
             .map_err(|error| failed(name, "cannot load the scorer", error))?;
         let reward = ScorerReward::new(name, scorer);
         Ok(Arc::new(match self.options.preset {
@@ -207,19 +201,4 @@ impl Rewards {
                 .scaled(std::f64::consts::LN_2),
         }))
     }
-}
-
-/// The model of a key, loaded by the first who asks.
-fn shared<K: std::hash::Hash + Eq, M, E>(
-    known: &Mutex<HashMap<K, Arc<M>>>,
-    key: K,
-    load: impl FnOnce() -> Result<M, E>,
-) -> Result<Arc<M>, E> {
-    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(model) = known.get(&key) {
-        return Ok(model.clone());
-    }
-    let model = Arc::new(load()?);
-    known.insert(key, model.clone());
-    Ok(model)
 }

@@ -35,7 +35,7 @@ pub use pipeline::{Pipeline, TextOptions};
 pub use remote::RemoteOptions;
 pub use reward::{Explained, Range, TextReward, Window};
 pub use spec::{Spec, SpecError};
-pub use start::{Part, Start};
+pub use start::{Part, Start, TextModel};
 
 /// The examples of the guide, compiled and run.
 #[cfg(doctest)]

@@ -84,14 +84,44 @@ impl Pipeline {
 
 impl Reward for Pipeline {
     fn name(&self) -> &str {
-        self.reward.name()
+        TextReward::name(&*self.reward)
     }
 
     fn view(&self, tokens: &[TokenId]) -> treasure_core::Result<View> {
         Ok(View::Text(self.scored_text(tokens)?.into()))
     }
 
+    fn upper_bound(&self) -> Option<f64> {
+        let high = self.reward.range().high;
+        high.is_finite().then_some(high)
+    }
+
     fn score(&self, batch: &[&View]) -> treasure_core::Result<Vec<f64>> {
+        score_views(&self.reward, batch)
+    }
+}
+
+/// Composed rewards score views of text, whatever prompt or template they came from.
+impl Reward for Composite {
+    fn name(&self) -> &str {
+        TextReward::name(self)
+    }
+
+    fn view(&self, tokens: &[TokenId]) -> treasure_core::Result<View> {
+        Err(treasure_core::Error::Invalid {
+            what: "reward view",
+            expected: "text: a reward reads sequences through a pipeline".into(),
+            got: format!("{} token ids", tokens.len()),
+        })
+    }
+
+    fn score(&self, batch: &[&View]) -> treasure_core::Result<Vec<f64>> {
+        score_views(self, batch)
+    }
+}
+
+fn score_views(reward: &Composite, batch: &[&View]) -> treasure_core::Result<Vec<f64>> {
+    {
         let texts = batch.iter().map(|view| match view {
             View::Text(text) => Ok(text.as_ref()),
             View::Tokens(tokens) => Err(treasure_core::Error::Invalid {
@@ -101,6 +131,6 @@ impl Reward for Pipeline {
             }),
         });
         let texts = texts.collect::<treasure_core::Result<Vec<&str>>>()?;
-        Ok(self.reward.score(&texts)?)
+        Ok(TextReward::score(reward, &texts)?)
     }
 }

@@ -3,10 +3,36 @@
 //! Fixed text is tokenised without a dummy prefix except at the start. A space before a hole belongs
 //! to the hole's first token, so it stays in the text and the hole's own leading space is dropped.
 
-use treasure_core::{Bans, Denoiser as _, MaskedSeq, TokenId};
+use treasure_core::{Bans, Denoiser, MaskedSeq, TokenId};
 use treasure_models::{Error, MaskedLm, Result, Tokenizer};
 
-use crate::{Layout, Piece, Preset};
+use crate::{Detokenize, Layout, Piece, Preset};
+
+/// A denoiser that reads and writes text.
+pub trait TextModel: Denoiser + Detokenize {
+    /// Its tokenizer.
+    fn tokenizer(&self) -> Result<&Tokenizer>;
+
+    /// The token a text begins with.
+    fn bos_id(&self) -> Option<TokenId>;
+
+    /// The token that ends a text.
+    fn eos_id(&self) -> Option<TokenId>;
+}
+
+impl TextModel for MaskedLm {
+    fn tokenizer(&self) -> Result<&Tokenizer> {
+        self.tokenizer()
+    }
+
+    fn bos_id(&self) -> Option<TokenId> {
+        self.bos_id()
+    }
+
+    fn eos_id(&self) -> Option<TokenId> {
+        self.eos_id()
+    }
+}
 
 /// One part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +61,7 @@ impl Start {
     /// length, the project does not.
     pub fn under(
         preset: Preset,
-        model: &MaskedLm,
+        model: &dyn TextModel,
         prompt: &str,
         length: usize,
         min_length: usize,
@@ -48,7 +74,7 @@ impl Start {
 
     /// A prompt and `length` tokens after it, none of the first `min_length` an end of text.
     pub fn prompt(
-        model: &MaskedLm,
+        model: &dyn TextModel,
         prompt: &str,
         length: usize,
         min_length: usize,
@@ -64,7 +90,7 @@ impl Start {
     }
 
     /// A prompt in a sequence of `length` tokens, special tokens and prompt included.
-    fn whole(model: &MaskedLm, prompt: &str, length: usize, min_length: usize) -> Result<Self> {
+    fn whole(model: &dyn TextModel, prompt: &str, length: usize, min_length: usize) -> Result<Self> {
         let taken = Self::prompt(model, prompt, 1, 0)?.state.len() - 1;
         if taken >= length {
             let what = format!("prompt {prompt:?}");
@@ -76,7 +102,7 @@ impl Start {
     }
 
     /// A template. Its holes never end the text: the rest of the template follows.
-    pub fn template(model: &MaskedLm, parts: &[Part]) -> Result<Self> {
+    pub fn template(model: &dyn TextModel, parts: &[Part]) -> Result<Self> {
         let mut start = Self::assemble(model, parts)?;
         if let Some(end) = Boundary::of(model)?.end {
             start.bans = start.bans.everywhere(end);
@@ -92,7 +118,7 @@ impl Start {
         }
     }
 
-    fn assemble(model: &MaskedLm, parts: &[Part]) -> Result<Self> {
+    fn assemble(model: &dyn TextModel, parts: &[Part]) -> Result<Self> {
         let tokenizer = model.tokenizer()?;
         let (first, rest) = match parts.split_first() {
             Some((Part::Fixed(text), rest)) => (text.as_str(), rest),
@@ -123,8 +149,12 @@ impl Start {
         let (most, got) = (model.facts().max_len, slots.len());
         if got > most {
             let expected = format!("at most {most} tokens, the longest the model takes");
-            return Err(Error::expected("prompt and text", expected, got)
-                .with_hint(format!("shorten the prompt, or generate {} tokens less", got - most)));
+            let masks = slots.iter().filter(|slot| slot.is_none()).count();
+            let hint = match masks.checked_sub(got - most) {
+                Some(fits @ 1..) => format!("shorten the prompt, or generate {fits} tokens at most"),
+                _ => "shorten the prompt".to_owned(),
+            };
+            return Err(Error::expected("prompt and text", expected, got).with_hint(hint));
         }
         // A token without text could not be seen in the result.
         let boundary = Boundary::of(model)?;
@@ -152,7 +182,7 @@ struct Boundary {
 impl Boundary {
     /// What tokenizer or config say. GPT-2's vocabulary often comes without either: there one token,
     /// `<|endoftext|>`, does both.
-    fn of(model: &MaskedLm) -> Result<Self> {
+    fn of(model: &dyn TextModel) -> Result<Self> {
         let (begin, end) = (model.bos_id(), model.eos_id());
         if begin.is_some() || end.is_some() {
             return Ok(Self { begin, end });
@@ -169,7 +199,7 @@ fn before_hole(text: &str, last: bool) -> &str {
 
 /// The tokens a text begins with, special tokens included, and the special tokens that close it.
 fn opening(
-    model: &MaskedLm,
+    model: &dyn TextModel,
     tokenizer: &Tokenizer,
     text: &str,
 ) -> Result<(Vec<Option<TokenId>>, Vec<TokenId>)> {

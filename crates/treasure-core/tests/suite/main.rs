@@ -1,6 +1,7 @@
 //! The search against exact oracles: every test name is a sentence about it.
 
 mod bad_input;
+mod batcher;
 mod budgets;
 mod common;
 mod costs;

@@ -185,6 +185,8 @@ pub enum Leaf {
     Distinct(usize),
     /// `exec:COMMAND`
     Exec(String),
+    /// `own:NAME`: a reward that the caller handed in.
+    Own(String),
     /// A server.
     Remote(Remote),
 }
@@ -205,7 +207,7 @@ impl Leaf {
             | Self::Length { .. }
             | Self::JsonSchema { .. }
             | Self::Distinct(_) => Range::UNIT,
-            Self::Exec(_) => Range::ANY,
+            Self::Exec(_) | Self::Own(_) => Range::ANY,
             Self::Remote(remote) => match remote.protocol {
                 Protocol::Completions => Range::AT_MOST_ZERO,
                 Protocol::Reward => Range::ANY,

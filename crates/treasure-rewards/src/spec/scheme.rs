@@ -146,6 +146,7 @@ fn leaf(
                 }
             }
         }
+        "own" => Leaf::Own(whole(cursor, "own: expected the name of a reward")?.text),
         "exec" => Leaf::Exec(whole(cursor, "exec: expected a command")?.text),
         _ => match name.split_once('+') {
             Some((word, secure @ ("http" | "https"))) => {

@@ -1,0 +1,341 @@
+//! Searches that share forward passes: they join and leave at any time, and what they ask for at the
+//! same moment runs as one batch.
+//!
+//! Guarantee: by row invariance every search gets the numbers it would get alone, so this changes time
+//! and nothing else. A request that fails or panics fails its own search only. A model or reward that
+//! is slow holds up nobody who waits for another one.
+//!
+//! Each search runs on a thread of its own and holds a [`Seat`]. When every seated search waits for an
+//! answer, whoever waits for a model that is free runs all that is pending for it in one batch.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use crate::{
+    Answer, At, Bans, Denoiser, Draw, Encoding, Facts, MaskedSeq, Question, Result, Reward, State,
+    TokenId, View, Want, guard,
+};
+
+/// Where the requests of searches meet.
+#[derive(Default)]
+pub struct Batcher {
+    desk: Mutex<Desk>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Desk {
+    seated: usize,
+    waiting: usize,
+    tickets: u64,
+    pending: Vec<(u64, Lane, Request)>,
+    busy: HashSet<Lane>,
+    served: HashMap<u64, Reply>,
+    shared: Shares,
+}
+
+/// Time shared out: ∫ dt / (searches running), so that the shares of all add up to the whole.
+#[derive(Default)]
+struct Shares {
+    total: f64,
+    since: Option<Instant>,
+}
+
+impl Shares {
+    fn advance(&mut self, running: usize) -> f64 {
+        let now = Instant::now();
+        if let Some(since) = self.since.replace(now)
+            && running > 0
+        {
+            self.total += now.duration_since(since).as_secs_f64() / running as f64;
+        }
+        self.total
+    }
+}
+
+/// Requests that may run together: the same kind of question to the same model.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Lane {
+    kind: u8,
+    whose: usize,
+}
+
+enum Request {
+    Encode(Arc<dyn Denoiser>, Vec<(MaskedSeq, f64)>),
+    Read(Arc<dyn Denoiser>, Vec<OwnedQuestion>),
+    Score(Arc<dyn Reward>, Vec<View>),
+}
+
+enum Reply {
+    Encodings(Result<Vec<Encoding>>),
+    Answers(Result<Vec<Answer>>),
+    Scores(Result<Vec<f64>>),
+}
+
+fn address<T: ?Sized>(shared: &Arc<T>) -> usize {
+    Arc::as_ptr(shared).cast::<()>() as usize
+}
+
+/// A [`Question`] that outlives its asker's stack frame.
+struct OwnedQuestion {
+    seq: MaskedSeq,
+    encoding: Encoding,
+    bans: Bans,
+    argmax: bool,
+    confidence: bool,
+    top: Vec<At>,
+    draws: Vec<Draw>,
+    logprobs: Vec<(usize, TokenId)>,
+}
+
+impl OwnedQuestion {
+    fn new(question: &Question<'_>) -> Self {
+        let Want { argmax, confidence, top, draws, logprobs } = question.want;
+        Self {
+            seq: question.seq.clone(),
+            encoding: question.encoding.clone(),
+            bans: question.bans.clone(),
+            argmax,
+            confidence,
+            top: top.to_vec(),
+            draws: draws.to_vec(),
+            logprobs: logprobs.to_vec(),
+        }
+    }
+
+    fn borrow(&self) -> Question<'_> {
+        let want = Want {
+            argmax: self.argmax,
+            confidence: self.confidence,
+            top: &self.top,
+            draws: &self.draws,
+            logprobs: &self.logprobs,
+        };
+        Question { seq: &self.seq, encoding: &self.encoding, bans: &self.bans, want }
+    }
+}
+
+impl Batcher {
+    /// A table with nobody at it.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self::default())
+    }
+
+    /// Takes a seat for a search that is about to run on this thread.
+    pub fn join(self: &Arc<Self>) -> Seat {
+        let mut desk = self.desk();
+        let running = desk.seated;
+        let began = desk.shared.advance(running);
+        desk.seated += 1;
+        drop(desk);
+        Seat { batcher: self.clone(), began }
+    }
+
+    /// How many searches are seated.
+    pub fn seated(&self) -> usize {
+        self.desk().seated
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        // Every update leaves the desk whole.
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a request in and waits for its reply, serving a whole lane when it is time to.
+    fn ask(&self, lane: Lane, request: Request) -> Reply {
+        let mut desk = self.desk();
+        let ticket = desk.tickets;
+        desk.tickets += 1;
+        desk.waiting += 1;
+        desk.pending.push((ticket, lane, request));
+        self.changed.notify_all();
+        loop {
+            if let Some(reply) = desk.served.remove(&ticket) {
+                return reply;
+            }
+            let all_wait = desk.waiting >= desk.seated;
+            let mine = desk.pending.iter().any(|(other, ..)| *other == ticket);
+            if !(all_wait && mine) || desk.busy.contains(&lane) {
+                desk = self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let (batch, rest) =
+                std::mem::take(&mut desk.pending).into_iter().partition(|(_, other, _)| *other == lane);
+            desk.pending = rest;
+            desk.busy.insert(lane);
+            drop(desk);
+            let replies = serve(batch);
+            desk = self.desk();
+            desk.busy.remove(&lane);
+            // Who has a reply thinks on: the next batch waits for it.
+            desk.waiting -= replies.len();
+            desk.served.extend(replies);
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// Runs the requests of one lane, each kind as one batch.
+fn serve(batch: Vec<(u64, Lane, Request)>) -> Vec<(u64, Reply)> {
+    let (mut states, mut questions, mut views) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut denoiser, mut reward) = (None, None);
+    for (ticket, _, request) in batch {
+        match request {
+            Request::Encode(by, items) => {
+                denoiser = Some(by);
+                states.push((ticket, items));
+            }
+            Request::Read(by, items) => {
+                denoiser = Some(by);
+                questions.push((ticket, items));
+            }
+            Request::Score(by, items) => {
+                reward = Some(by);
+                views.push((ticket, items));
+            }
+        }
+    }
+    let mut replies = Vec::new();
+    if let Some(denoiser) = denoiser {
+        let encoded = merged(&states, |batch: &[&(MaskedSeq, f64)]| {
+            let batch: Vec<_> = batch.iter().map(|(seq, t)| State { seq, t: *t }).collect();
+            guard::denoiser(|| denoiser.encode(&batch))
+        });
+        replies.extend(encoded.into_iter().map(|(ticket, r)| (ticket, Reply::Encodings(r))));
+        let answered = merged(&questions, |batch: &[&OwnedQuestion]| {
+            let batch: Vec<_> = batch.iter().map(|question| question.borrow()).collect();
+            guard::denoiser(|| denoiser.read(&batch))
+        });
+        replies.extend(answered.into_iter().map(|(ticket, r)| (ticket, Reply::Answers(r))));
+    }
+    if let Some(reward) = reward {
+        let scored =
+            merged(&views, |batch: &[&View]| guard::reward(&*reward, || reward.score(batch)));
+        replies.extend(scored.into_iter().map(|(ticket, r)| (ticket, Reply::Scores(r))));
+    }
+    replies
+}
+
+/// Runs all requests as one batch; where that fails, each alone, so that the culprit alone fails.
+fn merged<I, O>(
+    requests: &[(u64, Vec<I>)],
+    run: impl Fn(&[&I]) -> Result<Vec<O>>,
+) -> Vec<(u64, Result<Vec<O>>)> {
+    let all: Vec<&I> = requests.iter().flat_map(|(_, items)| items).collect();
+    if all.is_empty() {
+        return requests.iter().map(|&(ticket, _)| (ticket, Ok(Vec::new()))).collect();
+    }
+    let alone = |items: &[I]| run(&items.iter().collect::<Vec<_>>());
+    if let [(ticket, items)] = requests {
+        return vec![(*ticket, alone(items))];
+    }
+    match run(&all) {
+        Ok(outputs) if outputs.len() == all.len() => {
+            let mut outputs = outputs.into_iter();
+            requests
+                .iter()
+                .map(|(ticket, items)| (*ticket, Ok(outputs.by_ref().take(items.len()).collect())))
+                .collect()
+        }
+        // A wrong row count is reported by the problem that asked, so it must see its own.
+        _ => requests.iter().map(|(ticket, items)| (*ticket, alone(items))).collect(),
+    }
+}
+
+/// A search's place at the table; dropping it may complete a batch for those who stay.
+pub struct Seat {
+    batcher: Arc<Batcher>,
+    began: f64,
+}
+
+impl Seat {
+    /// A denoiser whose requests run with those of the others.
+    pub fn denoiser(&self, inner: Arc<dyn Denoiser>) -> impl Denoiser + use<> {
+        Seated { batcher: self.batcher.clone(), inner }
+    }
+
+    /// A reward whose requests run with those of the others. `view` is the search's own, `shared`
+    /// scores the views of all.
+    pub fn reward<'v>(&self, view: &'v dyn Reward, shared: Arc<dyn Reward>) -> impl Reward + use<'v> {
+        SeatedReward { batcher: self.batcher.clone(), view, shared }
+    }
+
+    /// The seconds since this search took its seat, shared with those who ran beside it.
+    pub fn seconds(&self) -> f64 {
+        let mut desk = self.batcher.desk();
+        let running = desk.seated;
+        desk.shared.advance(running) - self.began
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut desk = self.batcher.desk();
+        let running = desk.seated;
+        desk.shared.advance(running);
+        desk.seated -= 1;
+        drop(desk);
+        self.batcher.changed.notify_all();
+    }
+}
+
+struct Seated {
+    batcher: Arc<Batcher>,
+    inner: Arc<dyn Denoiser>,
+}
+
+impl Denoiser for Seated {
+    fn facts(&self) -> &Facts {
+        self.inner.facts()
+    }
+
+    fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
+        let states = batch.iter().map(|state| (state.seq.clone(), state.t)).collect();
+        let lane = Lane { kind: 0, whose: address(&self.inner) };
+        match self.batcher.ask(lane, Request::Encode(self.inner.clone(), states)) {
+            Reply::Encodings(result) => result,
+            _ => unreachable!("a ticket gets the kind of reply it asked for"),
+        }
+    }
+
+    fn read(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
+        let questions = batch.iter().map(OwnedQuestion::new).collect();
+        let lane = Lane { kind: 1, whose: address(&self.inner) };
+        match self.batcher.ask(lane, Request::Read(self.inner.clone(), questions)) {
+            Reply::Answers(result) => result,
+            _ => unreachable!("a ticket gets the kind of reply it asked for"),
+        }
+    }
+}
+
+struct SeatedReward<'v> {
+    batcher: Arc<Batcher>,
+    view: &'v dyn Reward,
+    shared: Arc<dyn Reward>,
+}
+
+impl Reward for SeatedReward<'_> {
+    fn name(&self) -> &str {
+        self.view.name()
+    }
+
+    fn view(&self, tokens: &[TokenId]) -> Result<View> {
+        self.view.view(tokens)
+    }
+
+    fn upper_bound(&self) -> Option<f64> {
+        self.view.upper_bound()
+    }
+
+    fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {
+        let views = batch.iter().map(|&view| view.clone()).collect();
+        let lane = Lane { kind: 2, whose: address(&self.shared) };
+        match self.batcher.ask(lane, Request::Score(self.shared.clone(), views)) {
+            Reply::Scores(result) => result,
+            _ => unreachable!("a ticket gets the kind of reply it asked for"),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The largest sensible value of every count, duration and size: one table for every door, checked
+//! when a request becomes a plan, before anything is allocated.
+
+use crate::{Error, Result};
+
+/// What an option may be at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The option.
+    pub option: &'static str,
+    /// The largest value.
+    pub most: u64,
+    /// Why not more.
+    pub why: &'static str,
+}
+
+/// Every bound.
+pub const BOUNDS: &[Bound] = &[
+    Bound { option: "length", most: 65_536, why: "no model reads longer sequences" },
+    Bound { option: "samples", most: 1_000_000, why: "rows are kept in order" },
+    Bound { option: "beam_width", most: 100_000, why: "every child is a sequence in memory" },
+    Bound { option: "tree_width", most: 100_000, why: "every node is a sequence in memory" },
+    Bound { option: "groups", most: 65_536, why: "there are no more positions" },
+    Bound { option: "particles", most: 100_000, why: "every particle is a sequence in memory" },
+    Bound { option: "chains", most: 10_000, why: "every chain is a sequence in memory" },
+    Bound { option: "x0_samples", most: 100_000, why: "every completion is a sequence in memory" },
+    Bound { option: "steps", most: 1_000_000, why: "a step that changes nothing teaches nothing" },
+    Bound { option: "code_block", most: 1_000_000, why: "there are no more steps" },
+    Bound { option: "resample_every", most: 1_000_000, why: "there are no more steps" },
+    Bound { option: "looks", most: 64, why: "each look is a model call for every child" },
+    Bound { option: "max_seconds", most: 31_536_000, why: "that is a year" },
+];
+
+/// Children of one step that are kept in memory at once.
+const CHILDREN: u64 = 2_000_000;
+
+/// Refuses a number above its bound.
+pub(crate) fn check(option: &str, number: u64) -> Result<()> {
+    match BOUNDS.iter().find(|bound| bound.option == option) {
+        Some(bound) if number > bound.most => Err(Error::request(format!(
+            "{option}: expected at most {}, got {number}",
+            bound.most
+        ))
+        .with_hint(format!("{}: take {} or less", bound.why, bound.most))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses widths whose children cannot be held at once.
+pub(crate) fn check_children(beam: usize, groups: usize, width: usize) -> Result<()> {
+    let children = (beam as u64).saturating_mul(groups as u64).saturating_mul(width as u64);
+    if children <= CHILDREN {
+        return Ok(());
+    }
+    let fits = (CHILDREN / (beam as u64).saturating_mul(groups as u64).max(1)).max(1);
+    Err(Error::request(format!(
+        "tree_width: expected at most {CHILDREN} children a step, got {children} (beam_width {beam} × \
+         groups {groups} × tree_width {width})"
+    ))
+    .with_hint(format!("with this beam width take tree_width {fits} or less")))
+}

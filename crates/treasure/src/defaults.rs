@@ -1,0 +1,51 @@
+//! What a request that does not say gets, by method and by kind of reward. Chosen by measurement:
+//! `papers/treasure/results/readable.md` has the sweep.
+
+use serde_json::{Map, Value, json};
+use treasure_core::AnswerKind;
+use treasure_rewards::{
+    Spec,
+    spec::{Kind, Leaf},
+};
+
+use crate::Preset;
+
+/// Tokens to generate.
+pub(crate) const LENGTH: usize = 48;
+/// Tokens before an end of text.
+pub(crate) const MIN_LENGTH: usize = 24;
+/// The length of a whole sequence, BOS and prompt included, in the reference protocol.
+pub(crate) const FK_LENGTH: usize = 128;
+/// The share of each node's children that a screen lets through.
+pub(crate) const SCREEN_SHARE: f64 = 0.5;
+
+/// Whether a reward is fluency itself: then the prior and the order have nothing to repair.
+fn is_fluency(spec: &Spec) -> bool {
+    matches!(
+        spec.root.kind,
+        Kind::Leaf(Leaf::Perplexity | Leaf::Scorer { .. } | Leaf::Nelbo { .. })
+    )
+}
+
+/// The options of a method under a preset, where they differ from its paper's.
+pub(crate) fn options(method: &str, preset: Preset, reward: &Spec) -> Map<String, Value> {
+    let options = match (preset, method) {
+        (Preset::Plain, "treasure") if is_fluency(reward) => json!({"variety": 1.0}),
+        (Preset::Plain, "treasure") => {
+            json!({"order": "confidence", "prior": 0.02, "variety": 1.0})
+        }
+        _ => json!({}),
+    };
+    match options {
+        Value::Object(options) => options,
+        _ => Map::new(),
+    }
+}
+
+/// Which text is handed back.
+pub(crate) fn answer(preset: Preset) -> AnswerKind {
+    match preset {
+        Preset::Plain => AnswerKind::BestSeen,
+        Preset::Paper | Preset::Fk => AnswerKind::Final,
+    }
+}

@@ -1,0 +1,185 @@
+//! One error for every door: what was expected, what came, why, and what to do about it.
+
+use std::{error::Error as StdError, fmt};
+
+/// The result of anything this crate does.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of thing went wrong, for doors that answer by kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The request cannot be carried out as written.
+    Request,
+    /// A model cannot be found, read or run.
+    Model,
+    /// A reward cannot be built or failed.
+    Reward,
+    /// The search itself failed.
+    Search,
+    /// It was stopped before there was any text.
+    Stopped,
+    /// A file or stream failed.
+    Io,
+}
+
+impl ErrorKind {
+    /// A word for JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Model => "model",
+            Self::Reward => "reward",
+            Self::Search => "search",
+            Self::Stopped => "stopped",
+            Self::Io => "io",
+        }
+    }
+}
+
+/// Something that went wrong.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    hint: Option<String>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of a kind.
+    pub fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
+        Self { kind, message: message.to_string(), hint: None, source: None }
+    }
+
+    /// A request that cannot be carried out.
+    pub fn request(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Request, message)
+    }
+
+    /// Says what can be done about it; a hint that is there stays.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl fmt::Display) -> Self {
+        self.hint.get_or_insert_with(|| hint.to_string());
+        self
+    }
+
+    /// Says what was being done when it happened.
+    #[must_use]
+    pub fn context(self, message: impl fmt::Display) -> Self {
+        Self {
+            kind: self.kind,
+            message: message.to_string(),
+            hint: self.hint.clone(),
+            source: Some(Box::new(self)),
+        }
+    }
+
+    /// What kind of thing went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// What can be done about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The messages from the outermost to the cause, without repetition.
+    pub fn chain(&self) -> Vec<String> {
+        let mut chain = vec![self.message.clone()];
+        let mut next = self.source();
+        while let Some(error) = next {
+            let message = error.to_string();
+            if chain.last().is_none_or(|last| !last.contains(&message)) {
+                chain.push(message);
+            }
+            next = error.source();
+        }
+        chain
+    }
+
+    fn from_source<E: StdError + Send + Sync + 'static>(kind: ErrorKind, error: E) -> Self {
+        let hint = hint_of(&error);
+        let message = error.to_string();
+        // The source's own message is ours; what lies behind it is the chain.
+        Self { kind, message, hint, source: Some(Box::new(error)) }
+    }
+}
+
+/// The innermost hint that an error of our own crates carries.
+fn hint_of(error: &(dyn StdError + 'static)) -> Option<String> {
+    let mut found = None;
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let hint = None
+            .or_else(|| error.downcast_ref::<treasure_models::Error>()?.hint())
+            .or_else(|| error.downcast_ref::<treasure_rewards::Error>()?.hint())
+            .or_else(|| error.downcast_ref::<treasure_rewards::SpecError>()?.hint.as_deref());
+        found = hint.map(str::to_owned).or(found);
+        next = error.source();
+    }
+    found
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+    }
+}
+
+impl From<treasure_core::Error> for Error {
+    fn from(error: treasure_core::Error) -> Self {
+        use treasure_core::{Error as Core, StopReason};
+        let kind = match &error {
+            Core::Invalid { .. } => ErrorKind::Request,
+            Core::Denoiser { .. } => ErrorKind::Model,
+            Core::Reward { .. } => ErrorKind::Reward,
+            Core::Stopped { .. } => ErrorKind::Stopped,
+            _ => ErrorKind::Search,
+        };
+        let hint = match &error {
+            Core::Stopped { reason, .. } => Some(match reason {
+                StopReason::MaxNfe => "raise max_nfe: not even one prediction was made",
+                StopReason::MaxRewardCalls => "raise max_reward_calls",
+                StopReason::Deadline => "raise max_seconds",
+                _ => "let it run a little longer",
+            }),
+            _ => None,
+        };
+        let made = Self::from_source(kind, error);
+        match hint {
+            Some(hint) => made.with_hint(hint),
+            None => made,
+        }
+    }
+}
+
+impl From<treasure_models::Error> for Error {
+    fn from(error: treasure_models::Error) -> Self {
+        Self::from_source(ErrorKind::Model, error)
+    }
+}
+
+impl From<treasure_rewards::Error> for Error {
+    fn from(error: treasure_rewards::Error) -> Self {
+        Self::from_source(ErrorKind::Reward, error)
+    }
+}
+
+impl From<treasure_rewards::SpecError> for Error {
+    fn from(error: treasure_rewards::SpecError) -> Self {
+        Self::from_source(ErrorKind::Request, error)
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::from_source(ErrorKind::Io, error)
+    }
+}

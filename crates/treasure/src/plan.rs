@@ -1,0 +1,402 @@
+//! A request after every default and every check that needs no weights: printed first, stored with
+//! every result, and readable as a request again.
+//!
+//! What changes no result (threads, batch sizes, file names) is no part of it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use treasure_core::{AnswerKind, Method, OptionError, SelectKind, methods::FkReference};
+use treasure_models::{Dtype, Family, LoadOptions};
+use treasure_rewards::{
+    Preset as Conventions, Spec,
+    spec::{Kind, Leaf, ValueKind},
+};
+
+use crate::{Error, KEYS, Request, Result, Template, bounds, defaults};
+
+/// Whose conventions a run follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preset {
+    /// Text worth reading: the defaults chosen by measurement.
+    #[default]
+    Plain,
+    /// Algorithms 1–3 of the paper to the letter.
+    Paper,
+    /// The reference protocol of FK steering: its text windows, lengths and, with the method `fk`, its
+    /// rules.
+    Fk,
+}
+
+impl Preset {
+    /// How rewards read text.
+    pub fn conventions(self) -> Conventions {
+        match self {
+            Self::Plain | Self::Paper => Conventions::Plain,
+            Self::Fk => Conventions::Fk,
+        }
+    }
+
+    /// The name users type.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Paper => "paper",
+            Self::Fk => "fk",
+        }
+    }
+}
+
+/// How a reward reads best beside its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// A log-probability: `p = 0.98`.
+    LogProbability,
+    /// Minus the mean NLL: `perplexity 8.4`.
+    MeanLogLikelihood,
+    /// A rule in [0, 1] that is met at 1.
+    Rule,
+    /// The number alone.
+    Plain,
+}
+
+/// Every option after defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Whose conventions hold.
+    pub preset: Preset,
+    /// The denoiser.
+    pub model: String,
+    /// How the denoiser is read.
+    pub load: LoadOptions,
+    /// The reward.
+    pub reward: Spec,
+    /// How the weights of rewards are held.
+    pub reward_dtype: Dtype,
+    /// Held-out judges, each as written.
+    pub judge: Vec<Spec>,
+    /// The cheap reward of a screened search.
+    pub screen: Option<Spec>,
+    /// The template, if the holes of one are filled.
+    pub template: Option<Template>,
+    template_text: Option<String>,
+    /// Generated tokens.
+    pub length: usize,
+    /// No end of text before this many.
+    pub min_length: usize,
+    /// Outputs a prompt gets.
+    pub samples: usize,
+    /// The seed.
+    pub seed: u64,
+    /// The method with its options.
+    pub method: Method,
+    /// Which text is handed back.
+    pub answer: AnswerKind,
+    /// Budget: model calls.
+    pub max_nfe: Option<u64>,
+    /// Budget: reward calls.
+    pub max_reward_calls: Option<u64>,
+    /// Budget: seconds.
+    pub max_seconds: Option<f64>,
+    /// Stop once the reward is there.
+    pub target_reward: Option<f64>,
+}
+
+impl Plan {
+    /// The plan of a request.
+    pub fn new(request: &Request) -> Result<Self> {
+        if let Some(keys) = request.keys
+            && keys != KEYS
+        {
+            return Err(Error::request(format!("keys: expected {KEYS}, got {keys}"))
+                .with_hint("rows made by another key rule can be read, but not continued"));
+        }
+        let preset = request.preset.unwrap_or_default();
+        if request.prompt.is_some() && request.template.is_some() {
+            return Err(Error::request("template: expected a prompt or a template, got both"));
+        }
+        let template = request.template.as_deref().map(Template::parse).transpose()?;
+        let (length, min_length) = lengths(request, preset, template.as_ref())?;
+        let reward: Spec = request.reward.as_deref().unwrap_or("perplexity").parse()?;
+        let screen = request.screen.as_deref().map(|text| spec("screen", text)).transpose()?;
+        let method = method(request, preset, &reward, length)?;
+        let answer = match request.answer.as_deref() {
+            Some(name) => name.parse().map_err(Error::from)?,
+            None => defaults::answer(preset),
+        };
+        if answer == AnswerKind::Draw && !method.search().is_sampler() {
+            return Err(Error::request(format!(
+                "answer: expected best-seen or final, got draw: {} does not sample",
+                method.name()
+            )));
+        }
+        let samples = request.samples.unwrap_or(1);
+        if samples == 0 {
+            return Err(Error::request("samples: expected at least 1, got 0"));
+        }
+        bounds::check("samples", samples as u64)?;
+        if let Some(seconds) = request.max_seconds {
+            if !(seconds > 0.0 && seconds.is_finite()) {
+                let message = format!("max_seconds: expected a positive number, got {seconds}");
+                return Err(Error::request(message));
+            }
+            bounds::check("max_seconds", seconds as u64)?;
+        }
+        if request.target_reward.is_some_and(|target| !target.is_finite()) {
+            return Err(Error::request("target_reward: expected a finite number"));
+        }
+        let judge = request.judge.iter().map(|text| spec("judge", text)).collect::<Result<_>>()?;
+        Ok(Self {
+            preset,
+            model: request.model.clone().unwrap_or_else(|| "pocket".into()),
+            load: load_options(request)?,
+            reward,
+            reward_dtype: dtype(request.reward_dtype.as_deref())?,
+            judge,
+            screen,
+            template,
+            template_text: request.template.clone(),
+            length,
+            min_length,
+            samples,
+            seed: request.seed.unwrap_or(0),
+            method,
+            answer,
+            max_nfe: request.max_nfe,
+            max_reward_calls: request.max_reward_calls,
+            max_seconds: request.max_seconds,
+            target_reward: request.target_reward,
+        })
+    }
+
+    /// The plan as rows carry it. Read as a request, it gives this plan again.
+    pub fn to_value(&self) -> Value {
+        let mut plan = json!({
+            "preset": self.preset,
+            "model": self.model,
+            "tokenizer": self.load.tokenizer,
+            "mask_id": self.load.mask_id,
+            "dtype": self.load.dtype.to_string(),
+            "as": self.load.as_kind.map(|family| family.to_string()),
+            "reward": self.reward.to_string(),
+            "reward_dtype": self.reward_dtype.to_string(),
+            "judge": self.judge.iter().map(Spec::to_string).collect::<Vec<_>>(),
+            "template": self.template_text,
+            "length": self.length,
+            "min_length": self.min_length,
+            "samples": self.samples,
+            "seed": self.seed,
+            "method": self.method.name(),
+        });
+        if let Value::Object(plan) = &mut plan {
+            plan.extend(self.method.options());
+            let rest = json!({
+                "screen": self.screen.as_ref().map(Spec::to_string),
+                "answer": self.answer,
+                "max_nfe": self.max_nfe,
+                "max_reward_calls": self.max_reward_calls,
+                "max_seconds": self.max_seconds,
+                "target_reward": self.target_reward,
+                "keys": KEYS,
+            });
+            if let Value::Object(rest) = rest {
+                plan.extend(rest);
+            }
+        }
+        plan
+    }
+
+    /// How the reward reads best beside its number.
+    pub fn reading(&self) -> Reading {
+        match (reading_of(&self.reward), self.preset) {
+            // The scorers of that protocol give −ln 2 times the mean, which is no perplexity.
+            (Reading::MeanLogLikelihood, Preset::Fk) => Reading::Plain,
+            (reading, _) => reading,
+        }
+    }
+
+    /// The plan in a line, for people.
+    pub fn line(&self) -> String {
+        let options = self.method.options();
+        let mut method = self.method.name().to_string();
+        let short = [
+            ("beam_width", "b"),
+            ("tree_width", "m"),
+            ("particles", "N"),
+            ("steps", "T"),
+            ("order", "order"),
+            ("prior", "prior"),
+            ("variety", "variety"),
+            ("min_p", "min-p"),
+            ("looks", "looks"),
+        ];
+        for (option, letter) in short {
+            match options.get(option) {
+                None | Some(Value::Null) => {}
+                Some(Value::Number(zero)) if zero.as_f64() == Some(0.0) => {}
+                Some(one) if option == "looks" && *one == json!(1) => {}
+                Some(Value::String(text)) => method += &format!(" {letter}={text}"),
+                Some(value) => method += &format!(" {letter}={value}"),
+            }
+        }
+        let mut line = format!(
+            "plan: {} · reward {} · {method} · {} tokens",
+            self.model, self.reward, self.length
+        );
+        if self.template.is_none() && self.min_length > 0 {
+            line += &format!(" (no end before {})", self.min_length);
+        }
+        if self.samples > 1 {
+            line += &format!(" · {} samples", self.samples);
+        }
+        line + &format!(" · seed {}", self.seed)
+    }
+}
+
+/// How a specification reads best beside its number.
+pub(crate) fn reading_of(spec: &Spec) -> Reading {
+    match &spec.root.kind {
+        Kind::Leaf(Leaf::Judge(_, ValueKind::LogProb))
+        | Kind::Leaf(Leaf::Classifier { value: ValueKind::LogProb, .. }) => Reading::LogProbability,
+        Kind::Leaf(Leaf::Perplexity | Leaf::Scorer { .. }) => Reading::MeanLogLikelihood,
+        Kind::Leaf(
+            Leaf::Regex(_) | Leaf::Contains(_) | Leaf::Avoids(_) | Leaf::Length { .. }
+            | Leaf::JsonSchema { .. },
+        ) => Reading::Rule,
+        _ => Reading::Plain,
+    }
+}
+
+fn spec(what: &str, text: &str) -> Result<Spec> {
+    text.parse().map_err(|error| Error::from_spec(what, error))
+}
+
+impl Error {
+    fn from_spec(what: &str, error: treasure_rewards::SpecError) -> Self {
+        Self::from(error).context(what)
+    }
+}
+
+fn dtype(name: Option<&str>) -> Result<Dtype> {
+    Ok(name.unwrap_or("auto").parse()?)
+}
+
+fn load_options(request: &Request) -> Result<LoadOptions> {
+    Ok(LoadOptions {
+        dtype: dtype(request.dtype.as_deref())?,
+        mask_id: request.mask_id,
+        tokenizer: request.tokenizer.clone(),
+        as_kind: request.read_as.as_deref().map(str::parse::<Family>).transpose()?,
+        ..LoadOptions::default()
+    })
+}
+
+fn lengths(
+    request: &Request,
+    preset: Preset,
+    template: Option<&Template>,
+) -> Result<(usize, usize)> {
+    if let Some(template) = template {
+        for (given, option) in [(request.length, "length"), (request.min_length, "min_length")] {
+            if given.is_some_and(|given| given != template.n_masks()) {
+                return Err(Error::request(format!("{option}: a template says it by its holes"))
+                    .with_hint("leave it out, or change the sizes of the holes: [MASK:5]"));
+            }
+        }
+        return Ok((template.n_masks(), template.n_masks()));
+    }
+    let (length, min_length) = match preset {
+        Preset::Plain | Preset::Paper => (defaults::LENGTH, defaults::MIN_LENGTH),
+        // The reference bans no end of text.
+        Preset::Fk => (defaults::FK_LENGTH, 0),
+    };
+    let length = request.length.unwrap_or(length);
+    if length == 0 {
+        return Err(Error::request("length: expected at least 1, got 0"));
+    }
+    bounds::check("length", length as u64)?;
+    match request.min_length {
+        Some(min_length) if min_length > length => Err(Error::request(format!(
+            "min_length: expected at most the length {length}, got {min_length}"
+        ))
+        .with_hint(format!("raise length to {min_length} or more, or lower min_length"))),
+        Some(min_length) => Ok((length, min_length)),
+        None => Ok((length, min_length.min(length))),
+    }
+}
+
+fn method(request: &Request, preset: Preset, reward: &Spec, masks: usize) -> Result<Method> {
+    let mut name = request.method.as_deref().unwrap_or("treasure");
+    let mut given: Map<String, Value> = request.options.clone();
+    given.retain(|_, value| !value.is_null());
+    if preset == Preset::Fk && name == "fk" {
+        name = "fk-reference";
+        let fixed = ["sampler", "steps", "resample", "ess"];
+        if let Some(option) = fixed.iter().find(|option| given.contains_key(**option)) {
+            return Err(Error::request(format!("{option}: the preset fk fixes it"))
+                .with_hint("leave it out, or drop the preset fk"));
+        }
+    }
+    for (option, value) in &given {
+        if let Some(number) = value.as_u64() {
+            bounds::check(option, number)?;
+        }
+    }
+    let mut defaults = defaults::options(name, preset, reward);
+    if request.screen.is_some() {
+        defaults.insert("screen_share".into(), defaults::SCREEN_SHARE.into());
+    } else if given.contains_key("screen_share") {
+        return Err(Error::request("screen_share: expected a screen beside it, got none"));
+    }
+    // A default gives way where an option that was given excludes it.
+    if given.get("value").is_some_and(|value| value == "previous") {
+        defaults.insert("prior".into(), 0.0.into());
+        defaults.insert("variety".into(), 0.0.into());
+    }
+    let method = Method::from_options(name, &defaults, &given).map_err(|error| match error {
+        OptionError::NoUse { option, method } if option == "steps" && given.contains_key("sampler") => {
+            Error::request(format!("steps: {method} takes one step a generated token here"))
+                .with_hint("leave it out, or choose the ancestral sampler")
+        }
+        OptionError::NoUse { option, method } => Request::unknown(&option, &method),
+        OptionError::NoMethod { name } => {
+            let near = crate::nearest(&name, Method::NAMES.iter().copied());
+            let error = Error::request(OptionError::NoMethod { name: name.clone() });
+            match near {
+                Some(near) => error.with_hint(format!("did you mean {near}?")),
+                None => error,
+            }
+        }
+        OptionError::Invalid(error) => error.into(),
+        other => Error::request(other),
+    })?;
+    if request.screen.is_some() && method.name() != "treasure" {
+        return Err(Request::unknown("screen_share", method.name()));
+    }
+    if let Method::Treasure(tree) = &method {
+        let (beam, width) = (tree.beam_width.widest(), tree.tree_width.widest());
+        for (option, widest) in [("beam_width", beam), ("tree_width", width)] {
+            bounds::check(option, widest as u64)?;
+        }
+        bounds::check_children(beam, tree.groups, width)?;
+        if given.contains_key("x0_samples") && tree.value != treasure_core::ValueKind::Previous {
+            let message = "x0_samples: this value needs no sampled completions";
+            return Err(Error::request(message)
+                .with_hint("leave it out, or choose the value previous"));
+        }
+        debug_assert!(tree.select == SelectKind::Top || tree.select == SelectKind::Nested);
+    }
+    Ok(filled(method, masks))
+}
+
+/// A method with what depends on the number of masks filled in.
+fn filled(method: Method, masks: usize) -> Method {
+    match method {
+        Method::Fk(mut fk) => {
+            fk.resample_every = Some(fk.every(masks));
+            Method::Fk(fk)
+        }
+        Method::FkReference(reference) => Method::FkReference(FkReference { ..reference }),
+        other => other,
+    }
+}

@@ -1,0 +1,270 @@
+//! One sample: a search from a start state to a finished row.
+
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, atomic::AtomicBool},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Map, Value, json};
+use treasure_core::{
+    AnswerKind, Clock, Deadline, Denoiser, Error as CoreError, Event, Limits, NoiseSchedule,
+    Outcome, Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
+};
+use treasure_rewards::{Composite, Pipeline, Start, TextModel, TextOptions, TextReward, metrics};
+
+use crate::{
+    Cost, Error, Frame, HeldOut, Plan, ROW_VERSION, Result, Sample, frame::Follower, sample_key,
+};
+
+/// One sample to make.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// The prompt; a template stands in the plan.
+    pub prompt: String,
+    /// Which prompt of the run.
+    pub prompt_index: usize,
+    /// Which sample of the prompt.
+    pub sample: usize,
+    /// Fields of the caller's own, carried through to the row.
+    pub extra: Map<String, Value>,
+}
+
+/// Who looks on while a sample is made.
+#[derive(Default)]
+pub struct Watch<'a> {
+    /// Sees the text form; `Break` stops the search and keeps the best.
+    pub frames: Option<&'a mut (dyn FnMut(&Frame) -> ControlFlow<()> + 'a)>,
+    /// Sees every event of the search.
+    pub events: Option<&'a mut (dyn FnMut(&Event) -> ControlFlow<()> + 'a)>,
+    /// Stops the search when set, within a step.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Whether the sample carries a trace.
+    pub trace: bool,
+    /// Whether the sample carries its tree.
+    pub tree: bool,
+}
+
+/// All that the samples of a plan share.
+pub(crate) struct Parts {
+    pub plan: Plan,
+    pub plan_row: Value,
+    pub model: Arc<dyn TextModel>,
+    pub reward: Arc<Composite>,
+    pub text: TextOptions,
+    pub proxy: Option<Arc<Composite>>,
+    pub judges: Vec<(String, Arc<Composite>)>,
+    pub fluency: Option<Arc<dyn TextReward>>,
+}
+
+/// The wall clock since a sample began.
+struct WallClock(Instant);
+
+impl Clock for WallClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+impl Parts {
+    /// Where a search starts.
+    pub(crate) fn start(&self, prompt: &str) -> Result<Start> {
+        let (plan, model) = (&self.plan, &*self.model);
+        Ok(match &plan.template {
+            Some(template) => Start::template(model, &template.parts)?,
+            None => Start::under(
+                plan.preset.conventions(),
+                model,
+                prompt,
+                plan.length,
+                plan.min_length,
+            )?,
+        })
+    }
+
+    /// The text that the randomness of a job hangs on.
+    pub(crate) fn start_text<'a>(&'a self, prompt: &'a str) -> std::borrow::Cow<'a, str> {
+        match &self.plan.template {
+            Some(template) => template.canonical().into(),
+            None => prompt.into(),
+        }
+    }
+
+    fn pipeline(&self, reward: &Arc<Composite>, start: &Start) -> Pipeline {
+        let text = self.model.clone();
+        Pipeline::new(reward.clone(), text, start.layout.clone(), start.ends.clone())
+            .with_options(self.text)
+    }
+
+    /// Makes one sample, driven by `drive`. With a seat its model and reward calls run with those of
+    /// the others at the table.
+    pub(crate) fn make(
+        &self,
+        job: &Job,
+        watch: Watch<'_>,
+        seat: Option<&Seat>,
+        drive: &mut dyn FnMut(&mut Run<'_, '_>) -> Result<()>,
+    ) -> Result<Sample> {
+        let began = Instant::now();
+        let clock = WallClock(began);
+        let plan = &self.plan;
+        let start = self.start(&job.prompt)?;
+        let pipeline = self.pipeline(&self.reward, &start);
+        let proxy = self.proxy.as_ref().map(|proxy| self.pipeline(proxy, &start));
+        let model: Arc<dyn Denoiser> = self.model.clone();
+        let seated = seat.map(|seat| {
+            let shared: Arc<dyn Reward> = self.reward.clone();
+            (seat.denoiser(model.clone()), seat.reward(&pipeline, shared))
+        });
+        let (denoiser, reward): (&dyn Denoiser, &dyn Reward) = match &seated {
+            Some((denoiser, reward)) => (denoiser, reward),
+            None => (&*model, &pipeline),
+        };
+        let limits = Limits {
+            max_nfe: plan.max_nfe,
+            max_reward_calls: plan.max_reward_calls,
+            deadline: plan
+                .max_seconds
+                .map(|seconds| Deadline { clock: &clock, at: Duration::from_secs_f64(seconds) }),
+            target_reward: plan.target_reward,
+            cancel: watch.cancel,
+        };
+        let schedule = NoiseSchedule::default();
+        let (state, bans) = (start.state.clone(), start.bans.clone());
+        let mut problem = Problem::new(state, &schedule, denoiser, reward, bans, limits)?
+            .with_ends(&start.ends)
+            .with_answer(plan.answer);
+        if let Some(proxy) = &proxy {
+            problem = problem.with_proxy(proxy);
+        }
+        let trace = watch.trace.then(|| self.trace(job, &start));
+        let mut follower =
+            Follower::new(&*self.model, &start.ends, watch.frames, watch.events, trace);
+        let key = sample_key(plan.seed, &self.start_text(&job.prompt), job.sample as u64);
+        let mut run = problem.run(plan.method.search(), key, &mut follower)?;
+        if watch.tree {
+            run = run.with_tree();
+        }
+        drive(&mut run)?;
+        let found = run.finish()?;
+        let seconds = match seat {
+            Some(seat) => seat.seconds(),
+            None => began.elapsed().as_secs_f64(),
+        };
+        let trace = follower.into_trace()?;
+        let mut sample = self.row(job, &start, &pipeline, found, seconds)?;
+        sample.trace = trace;
+        Ok(sample)
+    }
+
+    /// A trace that begins with what only the caller knows, token texts included.
+    fn trace(&self, job: &Job, start: &Start) -> TraceWriter<Vec<u8>> {
+        let mut trace = TraceWriter::new(Vec::new());
+        trace.line(&json!({
+            "event": "sample",
+            "prompt_index": job.prompt_index,
+            "sample": job.sample,
+            "prompt": start.prompt_text(),
+            "plan": self.plan_row,
+        }));
+        trace
+    }
+
+    fn row(
+        &self,
+        job: &Job,
+        start: &Start,
+        pipeline: &Pipeline,
+        found: Outcome,
+        seconds: f64,
+    ) -> Result<Sample> {
+        let plan = &self.plan;
+        let rendered = pipeline.render(&found.tokens)?;
+        let parts = plan.reward.parts();
+        let (reward, rewards) = match (parts.as_slice(), found.reward) {
+            // One part is the reward itself: there is nothing to take apart.
+            ([only], Some(reward)) if only.written == plan.reward.to_string() => {
+                (reward, Map::from_iter([(only.written.clone(), reward.into())]))
+            }
+            _ => {
+                let breakdown = pipeline.breakdown(&found.tokens)?;
+                let parts = breakdown.parts.into_iter().map(|(name, value)| (name, value.into()));
+                (found.reward.unwrap_or(breakdown.total), parts.collect())
+            }
+        };
+        let continuation = rendered.continuation().to_string();
+        let held_out = self.held_out(&rendered.text, &continuation)?;
+        Ok(Sample {
+            version: ROW_VERSION,
+            prompt: rendered.text[..rendered.prompt_bytes].to_string(),
+            continuation,
+            cut: !start.ends.is_empty() && rendered.tokens.len() >= start.state.n_masked(),
+            text: rendered.text,
+            tokens: rendered.tokens,
+            reward,
+            reward_final: (plan.answer == AnswerKind::BestSeen).then_some(found.reward_final).flatten(),
+            rewards,
+            log_p: found.log_p,
+            method: plan.method.name().to_string(),
+            seed: plan.seed,
+            prompt_index: job.prompt_index as u64,
+            sample: job.sample as u64,
+            stopped: found.stopped.map(|reason| stop_name(reason).to_owned()),
+            notes: found.notes.iter().map(|note| format!("{}: {}", note.what, note.message)).collect(),
+            held_out,
+            cost: Cost::new(found.cost, seconds),
+            plan: self.plan_row.clone(),
+            extra: job.extra.clone(),
+            tree: found.tree,
+            trace: None,
+        })
+    }
+
+    fn held_out(&self, text: &str, continuation: &str) -> Result<Option<HeldOut>> {
+        if self.judges.is_empty() {
+            return Ok(None);
+        }
+        let mut judges = Map::new();
+        for (name, judge) in &self.judges {
+            let total = TextReward::score(&**judge, &[text])?.first().copied();
+            judges.insert(name.clone(), total.into());
+        }
+        let perplexity = match &self.fluency {
+            Some(fluency) => fluency.score(&[text])?.first().map(|value| (-value).exp()),
+            None => None,
+        };
+        let dist = [1, 2, 3].map(|n| metrics::dist(&[continuation], n));
+        Ok(Some(HeldOut { judges, perplexity, dist }))
+    }
+}
+
+/// Drives a run to its end.
+pub(crate) fn to_the_end(run: &mut Run<'_, '_>) -> Result<()> {
+    while run.step()? == Progress::More {}
+    Ok(())
+}
+
+/// Why a search ended early, in the words of the options.
+fn stop_name(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::MaxNfe => "max-nfe",
+        StopReason::MaxRewardCalls => "max-reward-calls",
+        StopReason::Deadline => "max-seconds",
+        StopReason::Target => "target-reward",
+        StopReason::Observer | StopReason::Cancelled | StopReason::Caller => "interrupted",
+    }
+}
+
+impl Error {
+    /// Whether a search was interrupted before there was any text, which is no failure of its own.
+    pub fn is_interrupted(&self) -> bool {
+        let source = std::error::Error::source(self);
+        matches!(
+            source.and_then(|source| source.downcast_ref::<CoreError>()),
+            Some(CoreError::Stopped {
+                reason: StopReason::Observer | StopReason::Cancelled | StopReason::Caller,
+                ..
+            })
+        )
+    }
+}

@@ -1,0 +1,681 @@
+//! Models and rewards that are loaded once, and the searches that run on them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::ControlFlow,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use serde_json::{Map, Value};
+use treasure_core::{Batcher, Denoiser, Event, Run};
+use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver};
+use treasure_rewards::{
+    Composite, Explained, RUN_CACHE_BYTES, RewardOptions, Rewards, Spec, TextModel, TextReward,
+    spec::Leaf,
+};
+
+use crate::{
+    Error, ErrorKind, Frame, Plan, Predicted, Request, Result, Sample,
+    predict::{predict, state_of, state_of_ids},
+    run::{Job, Parts, Watch, to_the_end},
+};
+
+/// The name of the default denoiser.
+const POCKET: &str = "pocket";
+
+/// How a session works; nothing here changes a result.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Searches that run at once in [`Session::run_all`].
+    pub in_flight: usize,
+    /// Texts in one reward batch, instead of each reward's own size.
+    pub reward_batch: Option<usize>,
+    /// States in one model batch.
+    pub batch_size: Option<usize>,
+    /// What each reward may remember of scored texts, in bytes.
+    pub cache_bytes: usize,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self { in_flight: 8, reward_batch: None, batch_size: None, cache_bytes: RUN_CACHE_BYTES }
+    }
+}
+
+/// A text with its score.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scored {
+    /// The reward.
+    pub reward: f64,
+    /// Each part as written.
+    pub rewards: Vec<(String, f64)>,
+    /// What led to it.
+    pub detail: Option<Value>,
+}
+
+struct Inner {
+    store: Arc<ModelStore>,
+    options: SessionOptions,
+    batcher: Arc<Batcher>,
+    /// Denoisers that were handed in, by name.
+    models: HashMap<String, Arc<dyn TextModel>>,
+    /// Rewards that were handed in, by name.
+    own: Mutex<HashMap<String, Arc<dyn TextReward>>>,
+    /// Rewards that were built, by specification and conventions.
+    built: Mutex<HashMap<String, Arc<Composite>>>,
+}
+
+/// Models, rewards, and a table at which searches share them. Cheap to clone.
+#[derive(Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+impl Session {
+    /// A session on the models in the binary, on directories and on the hub's cache.
+    ///
+    /// ```no_run
+    /// let session = treasure::Session::pocket()?;
+    /// # Ok::<(), treasure::Error>(())
+    /// ```
+    pub fn pocket() -> Result<Self> {
+        Ok(Self::new(pocket_resolver(), SessionOptions::default()))
+    }
+
+    /// A session that finds models through a resolver.
+    pub fn new(resolver: Resolver, options: SessionOptions) -> Self {
+        Self::with_models(resolver, options, HashMap::new())
+    }
+
+    /// A session on somebody's own denoiser, under the name `own`.
+    pub fn on(model: impl TextModel + 'static) -> Self {
+        let models = HashMap::from([("own".to_owned(), Arc::new(model) as Arc<dyn TextModel>)]);
+        Self::with_models(pocket_resolver(), SessionOptions::default(), models)
+    }
+
+    fn with_models(
+        resolver: Resolver,
+        options: SessionOptions,
+        models: HashMap<String, Arc<dyn TextModel>>,
+    ) -> Self {
+        let inner = Inner {
+            store: Arc::new(ModelStore::new(resolver)),
+            options,
+            batcher: Batcher::new(),
+            models,
+            own: Mutex::default(),
+            built: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The same models under other options.
+    #[must_use]
+    pub fn with_options(&self, options: SessionOptions) -> Self {
+        let inner = Inner {
+            store: self.inner.store.clone(),
+            options,
+            batcher: Batcher::new(),
+            models: self.inner.models.clone(),
+            own: Mutex::new(lock(&self.inner.own).clone()),
+            built: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The weights this session holds.
+    pub fn store(&self) -> &Arc<ModelStore> {
+        &self.inner.store
+    }
+
+    /// How it works.
+    pub fn options(&self) -> &SessionOptions {
+        &self.inner.options
+    }
+
+    /// Makes a reward known as `own:NAME`, to be used in specifications like any other.
+    pub fn add_reward(&self, reward: impl TextReward + 'static) {
+        let name = reward.name().to_owned();
+        // What was built on a reward of the same name is not what it says any more.
+        let own = format!("own:{name}");
+        lock(&self.inner.built).retain(|spec, _| !spec.contains(&own));
+        lock(&self.inner.own).insert(name, Arc::new(reward));
+    }
+
+    /// A search from a prompt, to be described further.
+    pub fn prompt(&self, prompt: impl Into<String>) -> Ask<'_> {
+        Ask::new(self, Request { prompt: Some(prompt.into()), ..Request::default() })
+    }
+
+    /// A search that fills the holes of a text.
+    pub fn template(&self, template: impl Into<String>) -> Ask<'_> {
+        Ask::new(self, Request { template: Some(template.into()), ..Request::default() })
+    }
+
+    /// A search described by a request.
+    pub fn ask(&self, request: Request) -> Ask<'_> {
+        Ask::new(self, request)
+    }
+
+    /// The denoiser of a plan or a name.
+    pub fn model(&self, name: &str, load: &LoadOptions) -> Result<Arc<dyn TextModel>> {
+        match self.inner.models.get(name) {
+            Some(model) => Ok(model.clone()),
+            None => Ok(self.checkpoint(name, load)?),
+        }
+    }
+
+    /// A denoiser that was loaded from a checkpoint.
+    pub fn checkpoint(&self, name: &str, load: &LoadOptions) -> Result<Arc<MaskedLm>> {
+        check_pocket(name)?;
+        self.inner
+            .store
+            .denoiser(name, load)
+            .map_err(|error| Error::from(error).context(format!("model {name}")))
+    }
+
+    /// A reward by specification, under a plan's conventions.
+    pub fn reward(&self, spec: &Spec, options: RewardOptions) -> Result<Arc<Composite>> {
+        let text = spec.to_string();
+        for (written, leaf) in spec.leaves() {
+            check_shipped(written, leaf)?;
+        }
+        let key = format!("{text}\n{:?}\n{:?}\n{:?}", options.preset, options.load, options.cache_bytes);
+        if let Some(built) = lock(&self.inner.built).get(&key) {
+            return Ok(built.clone());
+        }
+        let options = RewardOptions { own: lock(&self.inner.own).clone(), ..options };
+        let built = Rewards::new(self.inner.store.clone(), options).build(spec)?;
+        lock(&self.inner.built).insert(key, built.clone());
+        Ok(built)
+    }
+
+    fn reward_options(&self, plan: &Plan) -> RewardOptions {
+        RewardOptions {
+            preset: plan.preset.conventions(),
+            batch: self.inner.options.reward_batch,
+            cache_bytes: self.inner.options.cache_bytes,
+            load: LoadOptions { dtype: plan.reward_dtype, ..LoadOptions::default() },
+            ..RewardOptions::default()
+        }
+    }
+
+    /// Loads all that a plan names, the denoiser beside the rewards.
+    pub(crate) fn parts(&self, plan: &Plan) -> Result<Parts> {
+        let options = || self.reward_options(plan);
+        let (model, rewards) = thread::scope(|scope| {
+            let model = scope.spawn(|| self.model(&plan.model, &plan.load));
+            let build = |spec: &Spec| self.reward(spec, options());
+            let rewards = (|| {
+                let proxy = plan.screen.as_ref().map(build).transpose()?;
+                let judges = plan.judge.iter().map(|spec| Ok((spec.to_string(), build(spec)?)));
+                Ok::<_, Error>((build(&plan.reward)?, proxy, judges.collect::<Result<Vec<_>>>()?))
+            })();
+            (model.join(), rewards)
+        });
+        let model = model
+            .map_err(|_| Error::new(ErrorKind::Model, "loading the model panicked"))??;
+        let (reward, proxy, judges) = rewards?;
+        let model = match self.inner.options.batch_size {
+            Some(size) => Arc::new(Portioned { inner: model, size: size.max(1) }),
+            None => model,
+        };
+        Ok(Parts {
+            plan_row: plan.to_value(),
+            text: plan.preset.conventions().text_options(&plan.reward),
+            fluency: self.fluency(plan)?,
+            plan: plan.clone(),
+            model,
+            reward,
+            proxy,
+            judges,
+        })
+    }
+
+    /// The scorer that perplexity is read from: the shipped one, else one that the plan names anyway.
+    fn fluency(&self, plan: &Plan) -> Result<Option<Arc<dyn TextReward>>> {
+        if plan.judge.is_empty() {
+            return Ok(None);
+        }
+        let options = RewardOptions { preset: Default::default(), ..self.reward_options(plan) };
+        let rewards = Rewards::new(self.inner.store.clone(), options);
+        if treasure_pocket::model("scorer").is_some() {
+            return Ok(Some(rewards.leaf("perplexity", &Leaf::Perplexity)?));
+        }
+        let named = plan.judge.iter().chain([&plan.reward]).flat_map(Spec::leaves);
+        let scorer = named.into_iter().find(|(_, leaf)| matches!(leaf, Leaf::Scorer { .. }));
+        Ok(scorer.map(|(name, leaf)| rewards.leaf(name, leaf)).transpose()?)
+    }
+
+    /// Loads what a plan names, so that a first search does not wait for it.
+    pub fn prepare(&self, plan: &Plan) -> Result<()> {
+        self.parts(plan).map(drop)
+    }
+
+    /// Makes one sample of a plan.
+    pub fn run(&self, plan: &Plan, job: &Job, watch: Watch<'_>) -> Result<Sample> {
+        self.parts(plan)?.make(job, watch, None, &mut to_the_end)
+    }
+
+    /// Makes one sample at the table where all of this session's searches share forward passes.
+    pub fn run_seated(&self, plan: &Plan, job: &Job, watch: Watch<'_>) -> Result<Sample> {
+        let parts = self.parts(plan)?;
+        let seat = self.inner.batcher.join();
+        parts.make(job, watch, Some(&seat), &mut to_the_end)
+    }
+
+    /// How many searches sit at the table.
+    pub fn seated(&self) -> usize {
+        self.inner.batcher.seated()
+    }
+
+    /// Makes all samples of a plan, several at a time; `done` sees each as it finishes, in the order of
+    /// completion, and stops what has not begun by `Break`.
+    ///
+    /// Starts are staggered, so that a run that is cut short has about its share of finished rows.
+    pub fn run_all(
+        &self,
+        plan: &Plan,
+        jobs: &[Job],
+        cancel: Option<&AtomicBool>,
+        traces: bool,
+        watch: &(dyn Fn(usize, &Event) -> ControlFlow<()> + Sync),
+        done: &mut (dyn FnMut(usize, Result<Sample>) -> ControlFlow<()> + Send),
+    ) -> Result<()> {
+        let parts = self.parts(plan)?;
+        let workers = self.inner.options.in_flight.clamp(1, jobs.len().max(1));
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let stagger = Stagger::new(workers);
+        let done = Mutex::new(done);
+        let work = |worker: usize| {
+            stagger.wait(worker);
+            loop {
+                let index = next.fetch_add(1, Ordering::SeqCst);
+                let cancelled = cancel.is_some_and(|cancel| cancel.load(Ordering::SeqCst));
+                let Some(job) = jobs.get(index).filter(|_| !cancelled) else { break };
+                if stop.load(Ordering::SeqCst) {
+                    break;
+                }
+                let mut see = |event: &Event| {
+                    if let (0, Event::Step(step)) = (worker, event) {
+                        stagger.reached((step.step + 1) as f64 / step.steps.max(1) as f64);
+                    }
+                    watch(index, event)
+                };
+                let look =
+                    Watch { events: Some(&mut see), cancel, trace: traces, ..Watch::default() };
+                let seat = (workers > 1).then(|| self.inner.batcher.join());
+                let made = parts.make(job, look, seat.as_ref(), &mut to_the_end);
+                drop(seat);
+                stagger.reached(1.0);
+                let mut done = lock(&done);
+                if done(index, made).is_break() {
+                    stop.store(true, Ordering::SeqCst);
+                }
+            }
+            stagger.reached(1.0);
+        };
+        thread::scope(|scope| {
+            for worker in 1..workers {
+                let work = &work;
+                scope.spawn(move || work(worker));
+            }
+            work(0);
+        });
+        Ok(())
+    }
+
+    /// Scores texts, with what led to each number.
+    pub fn score(&self, reward: &str, texts: &[&str]) -> Result<Vec<Scored>> {
+        let plan = Plan::new(&Request { reward: Some(reward.into()), ..Request::default() })?;
+        let composite = self.reward(&plan.reward, self.reward_options(&plan))?;
+        Ok(composite.breakdown(texts)?.into_iter().map(scored).collect())
+    }
+
+    /// What a checkpoint would put at each mask of a text with holes.
+    pub fn predict(&self, plan: &Plan, text: &str, top: usize, sigma: Option<f64>) -> Result<Vec<Predicted>> {
+        let model = self.checkpoint(&plan.model, &plan.load)?;
+        predict(&model, &state_of(&model, text)?, top, sigma, true)
+    }
+
+    /// What a checkpoint would put at each mask among ids.
+    pub fn predict_ids(
+        &self,
+        plan: &Plan,
+        slots: Vec<Option<u32>>,
+        top: usize,
+        sigma: Option<f64>,
+    ) -> Result<Vec<Predicted>> {
+        let model = self.checkpoint(&plan.model, &plan.load)?;
+        predict(&model, &state_of_ids(&model, slots)?, top, sigma, false)
+    }
+}
+
+fn scored(row: treasure_rewards::Breakdown) -> Scored {
+    Scored { reward: row.total, rewards: row.parts, detail: row.detail }
+}
+
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lets worker k begin when the first search has come k/N of its way.
+struct Stagger {
+    workers: usize,
+    reached: Mutex<f64>,
+    changed: Condvar,
+}
+
+impl Stagger {
+    fn new(workers: usize) -> Self {
+        Self { workers, reached: Mutex::new(0.0), changed: Condvar::new() }
+    }
+
+    fn wait(&self, worker: usize) {
+        let needed = worker as f64 / self.workers as f64;
+        let mut reached = lock(&self.reached);
+        while *reached < needed {
+            reached = self.changed.wait(reached).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn reached(&self, share: f64) {
+        let mut reached = lock(&self.reached);
+        if share > *reached {
+            *reached = share;
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// A search in the making: a request in a session.
+pub struct Ask<'s> {
+    session: &'s Session,
+    request: Request,
+}
+
+impl<'s> Ask<'s> {
+    fn new(session: &'s Session, mut request: Request) -> Self {
+        if request.model.is_none() && session.inner.models.contains_key("own") {
+            request.model = Some("own".into());
+        }
+        Self { session, request }
+    }
+
+    /// What to aim for, as a specification.
+    #[must_use]
+    pub fn reward(mut self, spec: impl Into<String>) -> Self {
+        self.request.reward = Some(spec.into());
+        self
+    }
+
+    /// What to aim for, as a function from texts to numbers.
+    #[must_use]
+    pub fn reward_fn(
+        mut self,
+        name: &str,
+        score: impl Fn(&[&str]) -> Vec<f64> + Send + Sync + 'static,
+    ) -> Self {
+        self.request.reward = Some(format!("own:{name}"));
+        self.session.add_reward(FnReward { name: name.to_owned(), score });
+        self
+    }
+
+    /// A judge that the search does not see.
+    #[must_use]
+    pub fn judge(mut self, spec: impl Into<String>) -> Self {
+        self.request.judge.push(spec.into());
+        self
+    }
+
+    /// The seed of all randomness.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.request.seed = Some(seed);
+        self
+    }
+
+    /// Tokens to generate.
+    #[must_use]
+    pub fn length(mut self, tokens: usize) -> Self {
+        self.request.length = Some(tokens);
+        self
+    }
+
+    /// How many outputs [`Ask::run_all`] makes.
+    #[must_use]
+    pub fn samples(mut self, samples: usize) -> Self {
+        self.request.samples = Some(samples);
+        self
+    }
+
+    /// How to search, by name.
+    #[must_use]
+    pub fn method(mut self, name: impl Into<String>) -> Self {
+        self.request.method = Some(name.into());
+        self
+    }
+
+    /// Any field or option, by the name that JSON and the command line use. A value of the wrong type
+    /// shows when the request becomes a plan.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: impl Into<Value>) -> Self {
+        let mut fields = match serde_json::to_value(&self.request) {
+            Ok(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        fields.insert(name.to_owned(), value.into());
+        fields.retain(|_, value| !value.is_null());
+        match Request::from_value(fields.into()) {
+            Ok(request) => self.request = request,
+            // Kept as an option that no method has, so that the plan refuses it by name.
+            Err(error) => {
+                self.request.options.insert(name.to_owned(), error.to_string().into());
+            }
+        }
+        self
+    }
+
+    /// The request so far.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// The plan: every default filled, every check done that needs no weights.
+    pub fn plan(&self) -> Result<Plan> {
+        Plan::new(&self.request)
+    }
+
+    fn job(&self, sample: usize) -> Job {
+        Job { prompt: self.request.prompt.clone().unwrap_or_default(), sample, ..Job::default() }
+    }
+
+    /// Runs the search.
+    pub fn run(self) -> Result<Sample> {
+        self.session.run(&self.plan()?, &self.job(0), Watch::default())
+    }
+
+    /// Runs the search and shows every step of the text; `Break` stops it and keeps the best.
+    pub fn watch(self, mut show: impl FnMut(&Frame) -> ControlFlow<()>) -> Result<Sample> {
+        let watch = Watch { frames: Some(&mut show), ..Watch::default() };
+        self.session.run(&self.plan()?, &self.job(0), watch)
+    }
+
+    /// Hands the run to the caller, who drives it step by step and may stop at any time.
+    pub fn drive(self, mut drive: impl FnMut(&mut Run<'_, '_>) -> Result<()>) -> Result<Sample> {
+        let parts = self.session.parts(&self.plan()?)?;
+        parts.make(&self.job(0), Watch::default(), None, &mut drive)
+    }
+
+    /// Runs all samples, several at a time, and hands them back in order.
+    pub fn run_all(self) -> Result<Vec<Sample>> {
+        let plan = self.plan()?;
+        let jobs: Vec<Job> = (0..plan.samples).map(|sample| self.job(sample)).collect();
+        self.session.collect(&plan, &jobs)
+    }
+
+    /// The same search from many prompts, several at a time, in order.
+    pub fn prompts<'p>(self, prompts: impl IntoIterator<Item = &'p str>) -> Result<Vec<Sample>> {
+        let plan = self.plan()?;
+        let mut jobs = Vec::new();
+        for (prompt_index, prompt) in prompts.into_iter().enumerate() {
+            for sample in 0..plan.samples {
+                let prompt = prompt.to_owned();
+                jobs.push(Job { prompt, prompt_index, sample, ..Job::default() });
+            }
+        }
+        self.session.collect(&plan, &jobs)
+    }
+}
+
+impl Session {
+    /// Makes all samples and hands them back in order; the first failure ends the run.
+    pub fn collect(&self, plan: &Plan, jobs: &[Job]) -> Result<Vec<Sample>> {
+        let mut made = BTreeMap::new();
+        let mut failed = None;
+        let mut keep = |index: usize, sample: Result<Sample>| match sample {
+            Ok(sample) => {
+                made.insert(index, sample);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        };
+        self.run_all(plan, jobs, None, false, &|_, _| ControlFlow::Continue(()), &mut keep)?;
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(made.into_values().collect()),
+        }
+    }
+}
+
+/// A function as a reward.
+struct FnReward<F> {
+    name: String,
+    score: F,
+}
+
+impl<F: Fn(&[&str]) -> Vec<f64> + Send + Sync> TextReward for FnReward<F> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn score(&self, texts: &[&str]) -> treasure_rewards::Result<Vec<f64>> {
+        Ok((self.score)(texts))
+    }
+
+    fn explain(&self, texts: &[&str]) -> treasure_rewards::Result<Vec<Explained>> {
+        Ok(self.score(texts)?.into_iter().map(Explained::plain).collect())
+    }
+}
+
+/// A denoiser that runs at most so many states at a time.
+struct Portioned {
+    inner: Arc<dyn TextModel>,
+    size: usize,
+}
+
+impl Denoiser for Portioned {
+    fn facts(&self) -> &treasure_core::Facts {
+        self.inner.facts()
+    }
+
+    fn encode(
+        &self,
+        batch: &[treasure_core::State<'_>],
+    ) -> treasure_core::Result<Vec<treasure_core::Encoding>> {
+        let mut encodings = Vec::with_capacity(batch.len());
+        for portion in batch.chunks(self.size) {
+            encodings.extend(self.inner.encode(portion)?);
+        }
+        Ok(encodings)
+    }
+
+    fn read(
+        &self,
+        batch: &[treasure_core::Question<'_>],
+    ) -> treasure_core::Result<Vec<treasure_core::Answer>> {
+        self.inner.read(batch)
+    }
+}
+
+impl treasure_rewards::Detokenize for Portioned {
+    fn decode(&self, ids: &[u32]) -> treasure_rewards::Result<String> {
+        self.inner.decode(ids)
+    }
+}
+
+impl TextModel for Portioned {
+    fn tokenizer(&self) -> treasure_models::Result<&treasure_models::Tokenizer> {
+        self.inner.tokenizer()
+    }
+
+    fn bos_id(&self) -> Option<u32> {
+        self.inner.bos_id()
+    }
+
+    fn eos_id(&self) -> Option<u32> {
+        self.inner.eos_id()
+    }
+}
+
+/// A resolver that knows the models in the binary: `pocket` is the denoiser, `pocket/NAME` any of them.
+fn pocket_resolver() -> Resolver {
+    let mut resolver = Resolver::new();
+    for model in treasure_pocket::MODELS {
+        resolver = resolver.with_embedded(format!("{POCKET}/{}", model.name), model.files);
+        if model.name == "denoiser" {
+            resolver = resolver.with_embedded(POCKET, model.files);
+        }
+    }
+    resolver
+}
+
+/// The error for a pocket model that this build does not carry.
+fn no_pocket(name: &str) -> Error {
+    let message = format!("{name}: this build carries no pocket models");
+    Error::new(ErrorKind::Model, message).with_hint(
+        "name a model and a reward by directory (hf:DIR#LABEL, ppl:DIR, regex:…), or build with the \
+         feature `pocket` from a full clone",
+    )
+}
+
+/// Refuses a pocket model that this build does not carry.
+fn check_pocket(name: &str) -> Result<()> {
+    let own = match name.strip_prefix(POCKET) {
+        Some("") => "denoiser",
+        Some(rest) if rest.starts_with('/') => &rest[1..],
+        _ => return Ok(()),
+    };
+    if treasure_pocket::model(own).is_some() {
+        return Ok(());
+    }
+    if treasure_pocket::MODELS.is_empty() {
+        return Err(no_pocket(name));
+    }
+    let names: Vec<_> = treasure_pocket::MODELS.iter().map(|model| model.name).collect();
+    let message = format!("{name}: expected one of {}, got {own:?}", names.join(", "));
+    Err(Error::new(ErrorKind::Model, message).with_hint("`treasure models list` shows what is shipped"))
+}
+
+/// Refuses a reward whose shipped judge is not there.
+fn check_shipped(written: &str, leaf: &Leaf) -> Result<()> {
+    let shipped = match leaf {
+        Leaf::Judge(judge, _) => judge.model(),
+        Leaf::Perplexity => "scorer",
+        Leaf::Classifier { model, .. } | Leaf::Scorer { model } | Leaf::Nelbo { model } => {
+            return check_pocket(model).map_err(|error| error.context(format!("reward {written}")));
+        }
+        _ => return Ok(()),
+    };
+    match treasure_pocket::model(shipped) {
+        Some(_) => Ok(()),
+        None => Err(no_pocket(&format!("reward {written}"))),
+    }
+}
