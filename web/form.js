@@ -18,6 +18,10 @@ let fallback = "";
 const waiting = { continue: "", fill: "" };
 let changed = () => {};
 
+// A name of its own, lest a field hide a property of the form (`form.matches`).
+const field = (name) => byId(`set-${name}`);
+const slide = (name) => byId(`set-${name}-slide`);
+
 const mode = () => document.querySelector("input[name=mode]:checked").value;
 
 export const onChange = (listener) => {
@@ -34,7 +38,7 @@ const refresh = () => {
   byId("prompt-hint").textContent = filling
     ? `[MASK:5] is a hole of five tokens; ${count(holes(settings.template))} to fill.`
     : "The text goes on from here.";
-  for (const name of ["max_tokens", "min_length"]) byId(name).disabled = filling;
+  for (const name of ["max_tokens", "min_length"]) field(name).disabled = filling;
   changed(settings);
 };
 
@@ -42,8 +46,8 @@ const refresh = () => {
 export const read = () => {
   waiting[mode()] = prompt.value;
   const settings = { mode: mode(), prompt: waiting.continue, template: waiting.fill, reward: join(parts) };
-  for (const name of TEXTS) settings[name] = byId(name).value;
-  for (const name of NUMBERS) settings[name] = byId(name).value.trim() === "" ? NaN : Number(byId(name).value);
+  for (const name of TEXTS) settings[name] = field(name).value;
+  for (const name of NUMBERS) settings[name] = field(name).value.trim() === "" ? NaN : Number(field(name).value);
   return settings;
 };
 
@@ -54,7 +58,7 @@ export const faults = (settings) => {
     if (settings.mode === "fill" && (name === "max_tokens" || name === "min_length")) continue;
     const param = name === "max_tokens" || name === "seed" ? name : `treasure.${name}`;
     const fits = name === "prior" || name === "min_p" ? Number.isFinite : Number.isSafeInteger;
-    if (!fits(settings[name])) found.push({ param, message: `expected ${fits === Number.isFinite ? "a number" : "a whole number"}, got ${byId(name).value || "nothing"}` });
+    if (!fits(settings[name])) found.push({ param, message: `expected ${fits === Number.isFinite ? "a number" : "a whole number"}, got ${field(name).value || "nothing"}` });
   }
   if (settings.mode === "fill" && !holes(settings.template)) {
     found.push({ param: "treasure.template", message: "expected a hole, got none", hint: "Write [MASK:5] where five tokens should go." });
@@ -68,10 +72,10 @@ export const write = (settings) => {
   waiting.continue = settings.prompt;
   waiting.fill = settings.template;
   prompt.value = waiting[settings.mode];
-  for (const name of TEXTS) if (name !== "model") byId(name).value = settings[name];
+  for (const name of TEXTS) if (name !== "model") field(name).value = settings[name];
   model(settings.model);
-  for (const name of NUMBERS) byId(name).value = String(settings[name]);
-  for (const name of SLIDERS) byId(`${name}-slide`).value = String(settings[name]);
+  for (const name of NUMBERS) field(name).value = String(settings[name]);
+  for (const name of SLIDERS) slide(name).value = String(settings[name]);
   parts = split(settings.reward);
   if (settings.matches || settings.judge || settings.extra) byId("more").open = true;
   list();
@@ -81,21 +85,21 @@ export const write = (settings) => {
 
 // A model that a link names and the server lacks is still asked for: the server says what it has.
 const model = (name) => {
-  const select = byId("model");
+  const select = field("model");
   if (name && ![...select.options].some((option) => option.value === name)) select.append(make("option", { value: name }, name));
   if (name) select.value = name;
 };
 
 // What the server has: models, rewards, bounds of its schema.
 export const offer = (models, rewards, schema) => {
-  byId("model").replaceChildren(...models.map(({ id }) => make("option", { value: id }, id)));
+  field("model").replaceChildren(...models.map(({ id }) => make("option", { value: id }, id)));
   byId("known-rewards").replaceChildren(...rewards.map(({ id, example, description }) => make("option", { value: example ?? id }, description ?? "")));
   offered = rewards.filter(({ id }) => !id.endsWith(":"));
   fallback = schema?.properties?.reward?.default ?? "";
   for (const name of SLIDERS) {
     const most = schema?.properties?.[name]?.maximum;
-    if (Number.isFinite(most)) byId(name).max = String(most);
-    if (Number.isFinite(most) && most < Number(byId(`${name}-slide`).max)) byId(`${name}-slide`).max = String(most);
+    if (Number.isFinite(most)) field(name).max = String(most);
+    if (Number.isFinite(most) && most < Number(slide(name).max)) slide(name).max = String(most);
   }
 };
 
@@ -165,11 +169,11 @@ export const refuse = ({ message, hint, param }, ...more) => {
   home.append(box);
   spot.closest("details")?.setAttribute("open", "");
   const reward = param?.endsWith("reward") ? faulty(caret(message)) ?? add : null;
-  const field = reward ?? (spot.matches("input, select") ? spot : spot.querySelector("input:not([type=range]):not([type=radio]), textarea"));
-  field?.setAttribute("aria-invalid", "true");
-  field?.setAttribute("aria-errormessage", "error");
+  const main = reward ?? (spot.matches("input, select") ? spot : spot.querySelector("input:not([type=range]):not([type=radio]), textarea"));
+  main?.setAttribute("aria-invalid", "true");
+  main?.setAttribute("aria-errormessage", "error");
   box.scrollIntoView({ block: "nearest" });
-  (more[0]?.querySelector("input") ?? field)?.focus({ preventScroll: true });
+  (more[0]?.querySelector("input") ?? main)?.focus({ preventScroll: true });
 };
 
 // A message of the command line that points into a specification: what it says, the specification, and the column of its caret.
@@ -199,11 +203,11 @@ const faulty = (found) => {
 };
 
 for (const name of SLIDERS) {
-  byId(`${name}-slide`).addEventListener("input", (event) => {
-    byId(name).value = event.target.value;
+  slide(name).addEventListener("input", (event) => {
+    field(name).value = event.target.value;
   });
-  byId(name).addEventListener("input", (event) => {
-    byId(`${name}-slide`).value = event.target.value;
+  field(name).addEventListener("input", (event) => {
+    slide(name).value = event.target.value;
   });
 }
 byId("form").addEventListener("input", (event) => {
@@ -223,6 +227,6 @@ add.addEventListener("keydown", (event) => {
   settle();
 });
 byId("reseed").addEventListener("click", () => {
-  byId("seed").value = String(Math.floor(Math.random() * 10000));
+  field("seed").value = String(Math.floor(Math.random() * 10000));
   refresh();
 });

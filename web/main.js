@@ -81,7 +81,7 @@ const fail = (error) => {
       event.preventDefault();
       sessionStorage.setItem("treasure.key", event.target.elements[0].value);
       form.clear();
-      if (byId("model").options.length) search();
+      if (byId("set-model").options.length) search();
       else begin();
     },
   }, make("input", { type: "password", autocomplete: "off", "aria-label": "API key" }), make("button", {}, "Use this key"));

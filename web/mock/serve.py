@@ -182,6 +182,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.complete(body)
         except Refusal as refusal:
             self.refuse(refusal)
+        except OSError:
+            pass  # The client left.
 
     def complete(self, body):
         ask, seed, prompt = body.get("treasure", {}), body.get("seed", 0), body.get("prompt", "")
@@ -195,7 +197,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refusal(404, f"model: expected one of pocket, got {body.get('model')}", "model")
         parts = parts_of(ask.get("reward") or "perplexity")
         if ask.get("template"):
-            pieces = re.split(r"\[MASK(?::(\d+))?\]", ask["template"])
+            pieces = re.split(r" ?\[MASK(?::(\d+))?\]", ask["template"])
             start = [{"text": pieces[0]}] if pieces[0] else []
             for n, text in zip(pieces[1::2], pieces[2::2]):
                 start += [None] * int(n or 1) + ([{"text": text}] if text else [])
@@ -219,8 +221,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if not body.get("stream"):
                 raise
             return self.event({"error": refusal.error})
-        except OSError:
-            return  # The client left.
         if body.get("stream"):
             self.event({"object": "text_completion", "choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": masks, "total_tokens": masks + 3}})
             self.wfile.write(b"data: [DONE]\n\n")
