@@ -276,6 +276,21 @@ def look(page):
     check("a run of the history opens", browser.run(STATE) == "done" and browser.run("return document.querySelector('#step').textContent") == "from history")
 
 
+def unlock(page, address):
+    browser = page.browser
+    browser.open(address)
+    browser.until("a field for the key", "return document.querySelector('.error .key input') === document.activeElement")
+    browser.type(".error .key input", "no\ue007")
+    browser.until("the wrong key is refused", f"return /another/.test(document.querySelector('{at('error')}')?.innerText)")
+    browser.type(".error .key input", "sesame\ue007")
+    browser.until("the page is ready", "return document.querySelectorAll('[data-testid=reward-chip]').length > 0")
+    browser.press("Control", "Enter")
+    page.state("done")
+    browser.click("#as-curl")
+    kept = browser.run("return [location.href, JSON.stringify(localStorage), document.querySelector('[data-testid=export]').textContent].join()")
+    check("a key opens a locked server, and is kept in no link, history or export", "sesame" not in kept and "$TREASURE_API_KEY" in kept)
+
+
 def small(address):
     index = urllib.request.urlopen(address).read().decode()
     names, sizes = re.findall(r'(?:href|src)="([\w.]+\.(?:css|js))"', index), {"index.html": len(index.encode())}
@@ -284,7 +299,7 @@ def small(address):
         if name not in sizes:
             text = urllib.request.urlopen(address + name).read().decode()
             sizes[name] = len(text.encode())
-            names += re.findall(r'from "\./([\w.]+)"', text)
+            names += re.findall(r'(?:from|import) "\./([\w.]+)"', text)
     check(f"{len(sizes)} files, {sum(sizes.values()) / 1000:.0f} kB in all", sum(sizes.values()) < 150_000 and len(sizes) > 5)
 
 
@@ -303,10 +318,12 @@ def main(browser, address):
     break_it(page)
     fill_and_stop(page)
     look(page)
+    if locked := os.environ.get("LOCKED"):
+        unlock(page, locked)
     # A refused request is told by the browser, too; anything else is ours.
-    log = [message for message in browser.console() if not re.search(r"v1/completions .*status of (400|422|5\d\d)", message)]
+    log = [message for message in browser.console() if not re.search(r"v1/completions .*status of (400|422|5\d\d)|status of 401", message)]
     check("no errors in the console" + "".join("\n        " + message for message in log), not log)
-    outside = [url for url in asked + browser.requests() if not url.startswith((address, "data:", "about:"))]
+    outside = [url for url in asked + browser.requests() if not url.startswith((address, locked or address, "data:", "about:"))]
     check(f"no request to anywhere else {outside or ''}", not outside)
 
 

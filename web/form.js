@@ -14,6 +14,7 @@ const prompt = byId("prompt");
 let parts = [];
 let offered = [];
 let fallback = "";
+let lacking = []; // options that the server does not have: hidden, unless a link asks for them
 // The prompt and the template wait for each other when the mode changes.
 const waiting = { continue: "", fill: "" };
 let changed = () => {};
@@ -76,6 +77,9 @@ export const write = (settings) => {
   model(settings.model);
   for (const name of NUMBERS) field(name).value = String(settings[name]);
   for (const name of SLIDERS) slide(name).value = String(settings[name]);
+  for (const name of ["prior", "min_p", "matches", "judge"]) {
+    field(name).closest("[data-param]").hidden = lacking.includes(name) && !settings[name];
+  }
   parts = split(settings.reward);
   if (settings.matches || settings.judge || settings.extra) byId("more").open = true;
   list();
@@ -101,6 +105,7 @@ export const offer = (models, rewards, schema) => {
     if (Number.isFinite(most)) field(name).max = String(most);
     if (Number.isFinite(most) && most < Number(slide(name).max)) slide(name).max = String(most);
   }
+  lacking = schema?.properties ? ["prior", "min_p", "matches", "judge"].filter((name) => !(name in schema.properties)) : [];
 };
 
 const list = () => {

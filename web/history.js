@@ -1,6 +1,7 @@
 // Finished runs of this browser, newest first, in localStorage; where that is not to be had, they last as long as the page.
 
 import { byId, make } from "./dom.js";
+import * as keep from "./keep.js";
 import { total } from "./reading.js";
 
 const NAME = "treasure.history", MOST = 40;
@@ -8,21 +9,18 @@ let records = [];
 let note = "";
 
 const load = () => {
+  let found;
   try {
-    const found = JSON.parse(localStorage.getItem(NAME) ?? "[]");
-    // Only what this page can show again; an older or a foreign format is left out.
-    records = Array.isArray(found) ? found.filter((each) => each?.settings && typeof each.text === "string" && each.answer?.cost) : [];
+    found = JSON.parse(keep.get("localStorage", NAME) ?? "[]");
   } catch {
-    note = "This browser keeps no history; the list is gone with the page.";
+    found = [];
   }
+  // Only what this page can show again; an older or a foreign format is left out.
+  records = Array.isArray(found) ? found.filter((each) => each?.settings && typeof each.text === "string" && each.answer?.cost) : [];
 };
 
 const store = () => {
-  try {
-    localStorage.setItem(NAME, JSON.stringify(records));
-  } catch {
-    note = "This browser has no room for more history; the list is gone with the page.";
-  }
+  note = keep.put("localStorage", NAME, JSON.stringify(records)) ? "" : "This browser has no room for it: the list is gone with the page.";
 };
 
 export const add = (record, act) => {

@@ -3,6 +3,7 @@
 import { byId, draw, make, say } from "./dom.js";
 import * as form from "./form.js";
 import * as past from "./history.js";
+import * as keep from "./keep.js";
 import { count, learn, number, spent } from "./reading.js";
 import { body, defaults, fragment, fromFragment, pieces } from "./request.js";
 import * as results from "./results.js";
@@ -10,17 +11,20 @@ import { Run } from "./run.js";
 import { Refusal, frames, json } from "./stream.js";
 import * as take from "./take.js";
 import * as text from "./text.js";
+import "./theme.js";
 import * as tree from "./tree.js";
 
 let base = defaults(null);
+let traced = false; // whether the server can send the tree
 let run = null; // the search on the screen
 let record = null; // the finished result on the screen
 let pinned = null;
 let running = null; // AbortController of the search under way
 let frame = 0;
+const REPLACED = "replaced"; // why a search ends when another run takes its place
 
 // A key lives as long as the tab and is never part of a link, a history or an export.
-const key = () => sessionStorage.getItem("treasure.key") ?? "";
+const key = () => keep.get("sessionStorage", "treasure.key") ?? "";
 
 const preview = (settings) => {
   if (run || record) return;
@@ -79,7 +83,7 @@ const fail = (error) => {
     class: "key",
     onsubmit: (event) => {
       event.preventDefault();
-      sessionStorage.setItem("treasure.key", event.target.elements[0].value);
+      keep.put("sessionStorage", "treasure.key", event.target.elements[0].value);
       form.clear();
       if (byId("set-model").options.length) search();
       else begin();
@@ -127,7 +131,7 @@ const search = async () => {
     following = own.frames.length - 1;
   };
   try {
-    const watched = { ...asked, treasure: { ...asked.treasure, trace: true } };
+    const watched = traced ? { ...asked, treasure: { ...asked.treasure, trace: true } } : asked;
     for await (const chunk of frames("v1/completions", { body: watched, signal: control.signal, key: key() })) {
       const told = own.take(chunk);
       if (told && run !== own) enter();
@@ -143,6 +147,7 @@ const search = async () => {
     done(own);
   } catch (error) {
     paint();
+    if (control.signal.reason === REPLACED) return;
     if (control.signal.aborted) {
       text.state("idle");
       say("Stopped.");
@@ -197,7 +202,7 @@ const unpin = () => {
 const act = {
   pin,
   open: (which) => {
-    running?.abort();
+    running?.abort(REPLACED);
     [run, record] = [null, which];
     form.write(which.settings);
     history.replaceState(null, "", fragment(which.settings));
@@ -223,34 +228,6 @@ const fromLink = () => {
   return true;
 };
 
-const theme = (name) => {
-  if (name === "auto") document.documentElement.removeAttribute("data-theme");
-  else document.documentElement.dataset.theme = name;
-  byId("theme").textContent = { auto: "Auto", light: "Light", dark: "Dark" }[name];
-  byId("theme").setAttribute("aria-label", `Colours: ${name}`);
-};
-
-const THEMES = ["auto", "light", "dark"];
-const stored = () => {
-  try {
-    const found = localStorage.getItem("treasure.theme");
-    return THEMES.includes(found) ? found : "auto";
-  } catch {
-    return "auto";
-  }
-};
-theme(stored());
-byId("theme").addEventListener("click", () => {
-  const now = document.documentElement.dataset.theme ?? "auto";
-  const next = THEMES[(THEMES.indexOf(now) + 1) % THEMES.length];
-  theme(next);
-  try {
-    localStorage.setItem("treasure.theme", next);
-  } catch {
-    // The choice then lasts as long as the page.
-  }
-});
-
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
   search();
@@ -271,8 +248,9 @@ document.addEventListener("keydown", (event) => {
 });
 addEventListener("hashchange", () => {
   if (!fromLink()) return;
-  running?.abort();
+  running?.abort(REPLACED);
   [run, record] = [null, null];
+  text.state("idle");
   preview(form.read());
 });
 
@@ -281,6 +259,7 @@ const begin = async () => {
     const [models, rewards, schema] = await Promise.all(["v1/models", "v1/rewards", "v1/schema"].map((path) => json(path, { key: key() })));
     learn(rewards.data);
     base = { ...defaults(schema), model: models.data[0]?.id ?? "" };
+    traced = "trace" in (schema.properties ?? {});
     form.offer(models.data, rewards.data, schema);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;

@@ -10,9 +10,12 @@ export const FALLBACK = {
   beam_width: 5, tree_width: 2, prior: 0, min_p: 0, max_tokens: 48, min_length: 24, seed: 0, mode: "continue",
 };
 
+let known = null;
+
 // Settings with the defaults of the server's JSON Schema. The example prompt and reward stay ours.
 export const defaults = (schema) => {
   const found = { ...FALLBACK };
+  known = schema?.properties ?? null;
   for (const name of ["beam_width", "tree_width", "prior", "min_p", "min_length"]) {
     const value = schema?.properties?.[name]?.default;
     if (typeof value === "number") found[name] = value;
@@ -28,7 +31,10 @@ export const body = (settings) => {
   const own = {};
   if (fill) own.template = settings.template;
   if (settings.reward) own.reward = settings.reward;
-  for (const name of ["beam_width", "tree_width", "prior", "min_p"]) own[name] = settings[name];
+  for (const name of ["beam_width", "tree_width", "prior", "min_p"]) {
+    // A server that does not know an option does what its 0 asks for.
+    if (settings[name] !== 0 || !known || name in known) own[name] = settings[name];
+  }
   if (!fill) own.min_length = settings.min_length;
   if (settings.matches) own.matches = settings.matches;
   if (settings.judge) own.judge = [settings.judge];

@@ -12,9 +12,9 @@ const beside = byId("beside");
 // The scores of an answer as a list: the reward, its parts, the second opinions, fluency.
 export const scores = (answer) => {
   const { shown, how } = total(answer);
-  const found = [["reward", shown, how, "reward-value"]];
   const parts = Object.entries(answer.rewards ?? {});
-  if (parts.length > 1) for (const [spec, value] of parts) found.push([spec, reading(spec, value).shown, reading(spec, value).how]);
+  const found = parts.length > 1 ? parts.map(([spec, value]) => [unweighted(spec), reading(spec, value).shown, reading(spec, value).how]) : [];
+  found.push(["reward", shown, how, "reward-value"]);
   for (const [spec, value] of Object.entries(answer.held_out?.judges ?? {})) found.push([`second opinion: ${spec}`, reading(spec, value).shown, reading(spec, value).how]);
   if (Number.isFinite(answer.held_out?.perplexity)) found.push(["fluency", answer.held_out.perplexity.toFixed(1), "perplexity, lower is better"]);
   return found.map(([name, value, note, id]) =>
@@ -59,7 +59,9 @@ const row = (name, record, own = false) =>
 // The reward in one line; of a sum also its parts.
 const worth = (answer) => {
   const parts = Object.entries(answer.rewards ?? {});
-  return [total(answer).shown, ...(parts.length > 1 ? parts.map(([spec, value]) => make("small", { title: reading(spec, value).how }, `${unweighted(spec)} ${reading(spec, value).shown}`)) : [])];
+  if (parts.length < 2) return [total(answer).shown];
+  return [...parts.map(([spec, value]) => make("span", { title: reading(spec, value).how }, make("small", {}, unweighted(spec)), ` ${reading(spec, value).shown} `)),
+    make("small", {}, `reward ${total(answer).shown}`)];
 };
 
 const empty = (text) => beside.replaceChildren(make("p", { class: "hint" }, text));

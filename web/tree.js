@@ -44,7 +44,7 @@ const range = () => {
 
 const layout = (slack) => {
   const steps = Math.max(run.last?.steps ?? 1, run.columns.length - 1, 1);
-  const dx = Math.min(Math.max((box.clientWidth - 2 * PAD) / steps, 13), 40);
+  const dx = Math.min(Math.max((box.clientWidth - 2 * PAD) / steps, 11), 40);
   const svg = draw("svg", { class: "dots", role: "group", "aria-label": "Search tree", onkeydown: key, onpointermove: point, onclick: click });
   const layers = Object.fromEntries(["pruned", "kept", "answer", "line", "nodes"].map((each) => [each, svg.appendChild(draw("g", { class: each }))]));
   const [low, high] = range();
