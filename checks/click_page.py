@@ -266,8 +266,11 @@ def look(page):
         time.sleep(0.3)
         audit(browser, check, f"done-{width}")
     browser.width(1280)
-    still = browser.run("return document.getAnimations().length === 0")
-    check("nothing moves where motion is not wanted", still)
+    moving = "document.querySelector('#text').dataset.state = arguments[0]; return document.getAnimations().length"
+    check("nothing moves where motion is not wanted", browser.run(moving, "running") == 0)
+    browser.media(prefers_reduced_motion="no-preference")
+    check("and something does elsewhere", browser.run(moving, "running") > 0)
+    browser.run(moving, "done")
     browser.click("#help-open")
     audit(browser, check, "help-1280")
     browser.press("Escape")

@@ -70,7 +70,7 @@ export const begin = (now, refuse) => {
       }
       const done = make("button", { type: "button", onclick: async () => { done.textContent = (await copy(text)) ? "Copied" : "Select and copy by hand"; } }, "Copy");
       const save = !form && make("button", { type: "button", onclick: () => download(whole(settings, record, run)) }, run ? "Save with the tree" : "Save");
-      box.replaceChildren(make("p", { class: "hint" }, `The request as ${name}${record || form ? "" : "; nothing is written yet"}.`),
+      box.replaceChildren(make("p", { class: "hint" }, form ? `The request as ${name}.` : record ? "The run on the screen as JSON." : "The request as JSON; nothing is written yet."),
         make("pre", { tabindex: "0", "aria-label": name, "data-testid": "export" }, text), make("p", { class: "buttons" }, done, save));
     });
   }

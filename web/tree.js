@@ -71,7 +71,8 @@ const column = (index) => {
   const nodes = (run.columns[index] ?? []).slice().sort(order);
   let room = SHOWN;
   const drawn = nodes.filter((node) => stays(node) || room-- > 0);
-  const grow = index >= seen ? "grow" : "";
+  // While a column fades in, all of the picture is painted again and again: large trees grow without it.
+  const dots = view.layers.nodes.appendChild(draw("g", { class: index >= seen && view.places.size < 1000 ? "grow" : null }));
   const x = PAD + index * view.dx;
   let pruned = "", above = -Infinity;
   for (const node of drawn) {
@@ -79,18 +80,18 @@ const column = (index) => {
     above = place.y - PAD;
     view.places.set(node, place);
     const from = node.parent && view.places.get(node.parent);
-    if (from && stays(node)) view.layers.kept.append(draw("path", { d: line(from, place), class: grow }));
+    if (from && stays(node)) view.layers.kept.append(draw("path", { d: line(from, place) }));
     else if (from) pruned += line(from, place);
-    view.layers.nodes.append(draw("circle", {
-      cx: x, cy: place.y, r: stays(node) ? 4.5 : 3.2, class: `${stays(node) ? "kept" : "pruned"} ${grow}`, tabindex: "-1", role: "button",
+    place.dot = dots.appendChild(draw("circle", {
+      cx: x, cy: place.y, r: stays(node) ? 4.5 : 3.2, class: stays(node) ? "kept" : "pruned", tabindex: "-1", role: "button",
       "data-testid": "tree-node", "data-id": node.id, "aria-label": label(node), "aria-describedby": "node",
     }));
     view.bottom = Math.max(view.bottom, place.y);
   }
-  if (pruned) view.layers.pruned.append(draw("path", { d: pruned, class: grow }));
+  if (pruned) view.layers.pruned.append(draw("path", { d: pruned }));
   const left = nodes.length - drawn.length;
   if (left > 0) {
-    view.layers.nodes.append(draw("text", { x, y: PAD + above + GAP + 4, class: "left" }, `+${count(left)}`));
+    dots.append(draw("text", { x, y: PAD + above + GAP + 4, class: "left" }, `+${count(left)}`));
     view.bottom = Math.max(view.bottom, PAD + above + GAP);
   }
 };
@@ -104,11 +105,15 @@ export const grow = (slack = 0.4) => {
   if (!view || low < view.low || high > view.high || view.steps < run.columns.length - 1) scrolled = layout(slack);
   for (; view.drawn < run.columns.length; view.drawn++) column(view.drawn);
   seen = view.drawn;
-  const [wide, high_] = [2 * PAD + view.steps * view.dx, Math.max(view.bottom, PAD + HIGH) + PAD];
-  for (const [attribute, value] of Object.entries({ width: wide, height: high_, viewBox: `0 0 ${wide} ${high_}` })) view.svg.setAttribute(attribute, value);
+  const wide = 2 * PAD + view.steps * view.dx, tall = Math.max(view.bottom, PAD + HIGH) + PAD;
+  // Touched only when it changes: every dot would be laid out again.
+  if (view.size !== `${wide} ${tall}`) {
+    view.size = `${wide} ${tall}`;
+    for (const [attribute, value] of Object.entries({ width: wide, height: tall, viewBox: `0 0 ${view.size}` })) view.svg.setAttribute(attribute, value);
+  }
   box.scrollLeft = follow ? view.drawn * view.dx - box.clientWidth + 3 * PAD : scrolled;
   if (chosen) circle(chosen)?.classList.add("on");
-  (circle(chosen ?? run.columns[0][0]) ?? circle(run.columns[0][0]))?.setAttribute("tabindex", "0");
+  circle(reached())?.setAttribute("tabindex", "0");
   mark();
 };
 
@@ -121,7 +126,10 @@ export const fit = () => {
   if (focus && chosen) circle(chosen)?.focus();
 };
 
-const circle = (node) => view?.layers.nodes.querySelector(`[data-id="${Number(node.id)}"]`) ?? null;
+const circle = (node) => view?.places.get(node)?.dot ?? null;
+
+// The one dot that the tab key reaches.
+const reached = () => (chosen && circle(chosen) ? chosen : run.columns[0][0]);
 
 const trail = (node) => {
   const places = run.path(node).map((each) => view.places.get(each)).filter(Boolean);
@@ -132,7 +140,6 @@ const mark = () => {
   if (!view) return;
   const end = run.answer && run.nodes.get(run.last?.node);
   view.layers.answer.replaceChildren(...(end ? [draw("path", { d: trail(end) })] : []));
-  for (const each of view.svg.querySelectorAll("circle.answer")) each.classList.remove("answer");
   if (end) for (const each of run.path(end)) circle(each)?.classList.add("answer");
   view.layers.line.replaceChildren(...(chosen ? [draw("path", { d: trail(chosen) })] : []));
   const edge = PAD + (until + 0.5) * view.dx;
@@ -173,8 +180,8 @@ const describe = (node) => {
 
 const choose = (node, focus = false) => {
   if (chosen) circle(chosen)?.classList.remove("on");
+  circle(reached())?.setAttribute("tabindex", "-1");
   chosen = node;
-  for (const each of view.svg.querySelectorAll('[tabindex="0"]')) each.setAttribute("tabindex", "-1");
   const dot = circle(node);
   dot?.classList.add("on");
   dot?.setAttribute("tabindex", "0");

@@ -6,6 +6,7 @@ The toy's model likes a plain story best at every position; its judge counts sad
 one (branch, fill, score, keep), and nothing else here is.
 """
 
+import functools
 import hashlib
 import http.server
 import json
@@ -90,6 +91,7 @@ def reward(parts, text):
     return sum(each.values()), each
 
 
+@functools.cache
 def candidates(seed, position):
     """The tokens of a position with their probabilities, likeliest first."""
     pick = lambda words, n: words[int(unit(seed, position, n) * len(words))]
