@@ -25,8 +25,8 @@ window.began = performance.now();
 
 # The page's own modules, on inputs that a run does not bring.
 MODULES = """
-const [{split, join, fragment, fromFragment, holes, predict, FALLBACK}, {events}, {curl, python}] = await Promise.all(
-  ['request.js', 'stream.js', 'take.js'].map((name) => import(new URL(name, location.href).href)));
+const [{split, join, fragment, fromFragment, holes, predict, FALLBACK}, {events}] = await Promise.all(
+  ['request.js', 'stream.js'].map((name) => import(new URL(name, location.href).href)));
 const wrong = [];
 const same = (what, got, wanted) => JSON.stringify(got) === JSON.stringify(wanted) || wrong.push(`${what}: ${JSON.stringify(got)}`);
 for (const spec of ['cola', 'sentiment=negative + 0.5*perplexity', "regex:'a+ b + c' + cola", 'min(cola, perplexity + cola) + -2*toxicity',

@@ -5,7 +5,7 @@ import { count, number, reading, spent, total, unweighted } from "./reading.js";
 import { differences, holes, rival } from "./request.js";
 import { json } from "./stream.js";
 
-export const BEST_OF = 16;
+const BEST_OF = 16;
 
 const beside = byId("beside");
 

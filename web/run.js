@@ -5,10 +5,13 @@ import { Refusal } from "./stream.js";
 
 export const MASK = "░";
 
-// A text as pieces: null for each mask.
-export const textPieces = (text) => text.split(MASK).flatMap((part, at) => [...(at ? [null] : []), ...(part ? [{ text: part }] : [])]);
+// A text as pieces, the prompt apart: null for each mask. Who wrote the rest is known, how sure of it is not.
+const textPieces = (prompt, text) => [
+  ...(prompt ? [{ text: prompt }] : []),
+  ...text.split(MASK).flatMap((part, at) => [...(at ? [null] : []), ...(part ? [{ text: part, written: true }] : [])]),
+];
 
-export const textOf = (tokens) => tokens.map((token) => token?.text ?? (token ? "" : MASK)).join("");
+const textOf = (tokens) => tokens.map((token) => token?.text ?? (token ? "" : MASK)).join("");
 
 export class Run {
   constructor(settings, body) {
@@ -36,15 +39,15 @@ export class Run {
     this.frames.push({
       step: meta.step, steps: meta.steps, masks_left: meta.masks_left, nfe: meta.nfe, reward_calls: meta.reward_calls,
       value: meta.value ?? null, reward: meta.reward ?? null,
-      tokens: this.#tokens(chunk.treasure?.tokens, this.prompt + text), node: chunk.treasure?.node ?? null,
+      tokens: this.#tokens(chunk.treasure?.tokens, text), node: chunk.treasure?.node ?? null,
     });
     return true;
   }
 
   // The tokens of a finished text are shown only if they spell it; its masks are marked in any case.
   #tokens(tokens, text) {
-    if (!tokens) return textPieces(text);
-    return tokens.includes(null) || textOf(tokens) === text ? tokens : textPieces(text);
+    const spelt = tokens && (tokens.includes(null) || textOf(tokens) === this.prompt + text);
+    return spelt ? tokens : textPieces(this.prompt, text);
   }
 
   #event(event) {

@@ -5,11 +5,11 @@ import { body, fragment } from "./request.js";
 
 const here = () => location.href.replace(/#.*$/, "").replace(/[^/]*$/, "");
 
-export const link = (settings) => location.href.replace(/#.*$/, "") + fragment(settings);
+const link = (settings) => location.href.replace(/#.*$/, "") + fragment(settings);
 
 const shell = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
-export const curl = (settings, keyed) =>
+const curl = (settings, keyed) =>
   `curl -s ${shell(`${here()}v1/completions`)} \\\n  -H 'Content-Type: application/json' \\\n${keyed ? `  -H "Authorization: Bearer $TREASURE_API_KEY" \\\n` : ""}  -d ${shell(JSON.stringify(body(settings), null, 2))}\n`;
 
 // A JSON value as a Python literal.
@@ -23,7 +23,7 @@ const literal = (value, indent = "") => {
   return `{\n${Object.entries(value).map(([name, each]) => `${inner}${JSON.stringify(name)}: ${literal(each, inner)},\n`).join("")}${indent}}`;
 };
 
-export const python = (settings, keyed) => {
+const python = (settings, keyed) => {
   const { treasure, ...asked } = body(settings);
   const lines = Object.entries(asked).map(([name, value]) => `    ${name}=${literal(value, "    ")},\n`);
   return `${keyed ? "import os\n\n" : ""}from openai import OpenAI
@@ -39,7 +39,7 @@ print(choice.treasure["reward"], choice.treasure["cost"])
 };
 
 // The run on the screen, or, before there is one, what would be asked for.
-export const whole = (settings, record, run) =>
+const whole = (settings, record, run) =>
   JSON.stringify({ request: body(record?.settings ?? settings), link: link(record?.settings ?? settings), text: record?.text ?? null, answer: record?.answer ?? null, ...(run ? { events: run.events } : {}) }, null, 2) + "\n";
 
 const FORMS = { "as-curl": ["curl", curl], "as-python": ["Python, with the openai package", python], "as-json": ["JSON", null] };

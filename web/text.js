@@ -13,6 +13,8 @@ let active = null;
 
 const shade = (p) => (p === null || p === undefined ? "" : ["c0", "c1", "c2", "c3", "c4"][[0.1, 0.25, 0.5, 0.8].filter((edge) => p >= edge).length]);
 
+const sure = (token) => token.p !== undefined && token.p !== null;
+
 const put = (span, token) => {
   if (!token) {
     span.className = "mask";
@@ -22,7 +24,7 @@ const put = (span, token) => {
   }
   const fresh = span.classList.contains("mask");
   span.removeAttribute("aria-hidden");
-  const written = token.p !== undefined && token.p !== null;
+  const written = token.written || sure(token);
   span.className = [written ? "written" : "given", token.end && "end", fresh && "fresh"].filter(Boolean).join(" ");
   // The space before a word is not shaded, so that words stand apart.
   const space = token.text.length - token.text.trimStart().length;
@@ -54,7 +56,7 @@ const describe = (at) => {
   if (at === null) return word.replaceChildren(LEGEND);
   box.children[at].classList.add("active");
   if (!token) return word.replaceChildren("A mask: nothing is decided here yet.");
-  if (token.p === undefined || token.p === null) return word.replaceChildren(make("b", {}, quoted(token.text)), " was given.");
+  if (!sure(token)) return word.replaceChildren(token.written ? "How sure the model was is not known." : "This was given.");
   const found = [make("b", {}, token.end ? "the end" : quoted(token.text)), ` · the model gave it ${probability(token.p)}`];
   const own = shown.node && shown.run.revealer(shown.node, at);
   if (own) {
