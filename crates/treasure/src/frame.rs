@@ -1,6 +1,9 @@
 //! What a person watches: the whole text at a step, masks marked.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ops::ControlFlow,
+};
 
 use serde::{Deserialize, Serialize};
 use treasure_core::{Event, MaskedSeq, NodeEvent, Observer, StepEvent, TokenId, TraceWriter};
@@ -60,6 +63,8 @@ pub(crate) struct Follower<'a, 'w> {
     show: Option<&'w mut (dyn FnMut(&Frame) -> ControlFlow<()> + 'w)>,
     tell: Option<&'w mut (dyn FnMut(&Event) -> ControlFlow<()> + 'w)>,
     trace: Option<TraceWriter<Vec<u8>>>,
+    /// Tokens that the trace names.
+    tokens: BTreeSet<TokenId>,
     start: Option<MaskedSeq>,
     living: HashMap<u64, State>,
     next: HashMap<u64, State>,
@@ -74,12 +79,20 @@ impl<'a, 'w> Follower<'a, 'w> {
         tell: Option<&'w mut (dyn FnMut(&Event) -> ControlFlow<()> + 'w)>,
         trace: Option<TraceWriter<Vec<u8>>>,
     ) -> Self {
-        let (living, next) = (HashMap::new(), HashMap::new());
-        Self { writer, ends, show, tell, trace, start: None, living, next, first: None }
+        let (living, next, tokens) = (HashMap::new(), HashMap::new(), BTreeSet::new());
+        Self { writer, ends, show, tell, trace, tokens, start: None, living, next, first: None }
     }
 
+    /// The trace, closed by the texts of its tokens, so that a program without the tokenizer can read
+    /// it.
     pub(crate) fn into_trace(self) -> std::io::Result<Option<Vec<u8>>> {
-        self.trace.map(TraceWriter::finish).transpose()
+        let Some(mut trace) = self.trace else { return Ok(None) };
+        let tokenizer = self.writer.tokenizer().ok();
+        let texts: BTreeMap<TokenId, String> = (self.tokens.iter())
+            .filter_map(|&token| Some((token, tokenizer?.token_text(token)?)))
+            .collect();
+        trace.line(&serde_json::json!({"event": "texts", "texts": texts}));
+        trace.finish().map(Some)
     }
 
     fn node(&mut self, node: &NodeEvent) {
@@ -87,11 +100,9 @@ impl<'a, 'w> Follower<'a, 'w> {
             return;
         }
         let state = match node.parent {
-            None => self.start.clone().map(|seq| State {
-                seq,
-                log_p: 0.0,
-                probability: HashMap::new(),
-            }),
+            None => {
+                self.start.clone().map(|seq| State { seq, log_p: 0.0, probability: HashMap::new() })
+            }
             Some(parent) => self.living.get(&parent).cloned(),
         };
         let Some(mut state) = state else { return };
@@ -185,6 +196,14 @@ impl Observer for Follower<'_, '_> {
     fn observe(&mut self, event: &Event) -> ControlFlow<()> {
         if let Some(trace) = &mut self.trace {
             trace.observe(event)?;
+            match event {
+                Event::Start { start, .. } => self.tokens.extend(start.iter().flatten()),
+                Event::Node(node) => {
+                    self.tokens.extend(node.token);
+                    self.tokens.extend(node.also.iter().map(|&(_, token)| token));
+                }
+                _ => {}
+            }
         }
         if let Some(tell) = &mut self.tell {
             tell(event)?;

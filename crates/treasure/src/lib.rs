@@ -30,7 +30,7 @@ mod session;
 mod template;
 mod writer;
 
-pub use bounds::{Bound, BOUNDS};
+pub use bounds::{BOUNDS, Bound};
 pub use error::{Error, ErrorKind, Result};
 pub use frame::{Frame, FrameToken};
 pub use key::{KEYS, sample_key, start_key};
@@ -39,7 +39,7 @@ pub use plan::{Plan, Preset, Reading};
 pub use predict::{Guess, Predicted};
 pub use request::{FIELDS, Request};
 pub use run::{Job, Watch};
-pub use sample::{Cost, HeldOut, ROW_VERSION, Sample};
+pub use sample::{Cost, HeldOut, ROW_FIELDS, ROW_VERSION, Sample};
 pub use session::{Ask, Scored, Session, SessionOptions};
 pub use template::Template;
 pub use treasure_core as core;

@@ -20,6 +20,8 @@ use crate::{
 /// One sample to make.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
+    /// Which of the plans of a run it follows.
+    pub plan: usize,
     /// The prompt; a template stands in the plan.
     pub prompt: String,
     /// Which prompt of the run.
@@ -202,7 +204,9 @@ impl Parts {
             text: rendered.text,
             tokens: rendered.tokens,
             reward,
-            reward_final: (plan.answer == AnswerKind::BestSeen).then_some(found.reward_final).flatten(),
+            reward_final: (plan.answer == AnswerKind::BestSeen)
+                .then_some(found.reward_final)
+                .flatten(),
             rewards,
             log_p: found.log_p,
             method: plan.method.name().to_string(),
@@ -210,7 +214,11 @@ impl Parts {
             prompt_index: job.prompt_index as u64,
             sample: job.sample as u64,
             stopped: found.stopped.map(|reason| stop_name(reason).to_owned()),
-            notes: found.notes.iter().map(|note| format!("{}: {}", note.what, note.message)).collect(),
+            notes: found
+                .notes
+                .iter()
+                .map(|note| format!("{}: {}", note.what, note.message))
+                .collect(),
             held_out,
             cost: Cost::new(found.cost, seconds),
             plan: self.plan_row.clone(),

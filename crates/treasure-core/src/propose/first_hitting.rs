@@ -19,8 +19,8 @@ named!(
         /// Any, with equal chance (Alg. 1, line 4).
         #[default]
         Uniform = "uniform",
-        /// The one whose likeliest token is surest. An end of text counts as sure only where no mask
-        /// stands before it. Ties are broken by the key.
+        /// The first by chance, so that samples differ; after it the one whose likeliest token is surest.
+        /// An end of text counts as sure only where no mask stands before it. Ties are broken by the key.
         Confidence = "confidence",
         /// The first.
         LeftToRight = "left-to-right",
@@ -150,7 +150,7 @@ impl FirstHitting {
         let groups = groups.min(free.len());
         match (self.order, seen) {
             (Order::LeftToRight, _) => free.truncate(groups),
-            (Order::Confidence, Some(answer)) => {
+            (Order::Confidence, Some(answer)) if cx.step.index > 0 => {
                 let first = free.first().copied();
                 let sure = |index: usize| {
                     let ends = cx.problem.ends().contains(&answer.argmax[index]);
