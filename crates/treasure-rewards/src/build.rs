@@ -11,7 +11,7 @@ use std::{
 use treasure_models::{Classifier, LoadOptions, MaskedLm, Resolver, Scorer};
 
 use crate::{
-    Composite, Error, RUN_CACHE_BYTES, Result, RunCache, Spec, TextOptions, TextReward,
+    Composite, Error, Interrupt, RUN_CACHE_BYTES, Result, RunCache, Spec, TextOptions, TextReward,
     exec::Exec,
     neural::{ClassifierReward, NelboReward, ScorerReward, failed},
     remote::{self, RemoteOptions},
@@ -67,6 +67,8 @@ pub struct RewardOptions {
     pub remote: RemoteOptions,
     /// How long a program may take for a line.
     pub exec_timeout: Duration,
+    /// What stops rewards that wait for a server or a program.
+    pub interrupt: Interrupt,
 }
 
 impl Default for RewardOptions {
@@ -78,6 +80,7 @@ impl Default for RewardOptions {
             load: LoadOptions::default(),
             remote: RemoteOptions::from_env(),
             exec_timeout: Duration::from_secs(60),
+            interrupt: Interrupt::NEVER,
         }
     }
 }
@@ -109,6 +112,7 @@ impl Rewards {
             let reward = self.leaf(written, leaf)?;
             Ok(Arc::new(RunCache::new(reward, self.options.cache_bytes)))
         })?;
+        let composite = composite.with_interrupt(self.options.interrupt.clone());
         Ok(Arc::new(match self.options.batch {
             Some(size) => composite.with_batch_size(size),
             None => composite,
@@ -144,11 +148,14 @@ impl Rewards {
                 Arc::new(rules::JsonSchema::from_file(name, file, *anywhere)?)
             }
             Leaf::Distinct(size) => Arc::new(rules::Distinct::new(name, *size)),
-            Leaf::Exec(command) => Arc::new(Exec::new(name, command, self.options.exec_timeout)),
+            Leaf::Exec(command) => {
+                let exec = Exec::new(name, command, self.options.exec_timeout);
+                Arc::new(exec.with_interrupt(self.options.interrupt.clone()))
+            }
             Leaf::Remote(remote) => {
                 let mut options = self.options.remote.clone();
                 options.batch = self.options.batch.unwrap_or(options.batch);
-                remote::connect(name, remote, &options)?
+                remote::connect(name, remote, &options, &self.options.interrupt)?
             }
         })
     }

@@ -5,30 +5,7 @@
 
 use treasure_core::TokenId;
 
-use crate::{Error, Result};
-
-/// The numbers a reward can give.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Range {
-    /// No number is below this.
-    pub low: f64,
-    /// No number is above this.
-    pub high: f64,
-}
-
-impl Range {
-    /// Any number.
-    pub const ANY: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY };
-    /// From 0 to 1, as rules, probabilities and accuracies.
-    pub const UNIT: Self = Self { low: 0.0, high: 1.0 };
-    /// At most 0, as log-probabilities.
-    pub const AT_MOST_ZERO: Self = Self { low: f64::NEG_INFINITY, high: 0.0 };
-
-    /// Whether every number lies in [0, 1].
-    pub fn is_unit(&self) -> bool {
-        self.low >= 0.0 && self.high <= 1.0
-    }
-}
+use crate::{Error, Range, Result};
 
 /// How much of a text a reward looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ pub use http::RemoteOptions;
 use std::sync::Arc;
 
 use crate::{
-    Error, Explained, Range, Result, TextReward,
+    Error, Explained, Interrupt, Range, Result, TextReward,
     spec::{Protocol, Remote},
 };
 use fleet::Fleet;
@@ -64,8 +64,9 @@ pub fn connect(
     name: &str,
     remote: &Remote,
     options: &RemoteOptions,
+    interrupt: &Interrupt,
 ) -> Result<Arc<dyn TextReward>> {
-    let fleet = Fleet::new(name, &remote.urls, options)?;
+    let fleet = Fleet::new(name, &remote.urls, options, interrupt.clone())?;
     let label = remote.label.clone();
     let ends = |path: &str| fleet.path().ends_with(path);
     Ok(match remote.protocol {

@@ -59,15 +59,17 @@ impl Tei {
             if flat && texts.len() == 1 { json!([answer.json]) } else { answer.json.clone() };
         let rows = self.fleet.rows(&answer, Some(&wrapped), texts.len(), wanted)?;
         rows.into_iter()
-            .map(|row| {
+            .zip(texts)
+            .map(|(row, text)| {
+                let wrong = || self.fleet.wrong(&answer, wanted, text, row);
                 let mut pairs = Vec::new();
                 for entry in row.as_array().into_iter().flatten() {
                     let name = entry.get("label").and_then(Value::as_str);
                     let score = entry.get("score").and_then(Value::as_f64);
-                    pairs.push(name.zip(score).ok_or_else(|| self.fleet.garbage(&answer, wanted))?);
+                    pairs.push(name.zip(score).ok_or_else(wrong)?);
                 }
                 if pairs.is_empty() {
-                    return Err(self.fleet.garbage(&answer, wanted));
+                    return Err(wrong());
                 }
                 pairs.sort_by(|a, b| a.0.cmp(b.0));
                 let (names, logits) =

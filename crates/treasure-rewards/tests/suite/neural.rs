@@ -1,11 +1,9 @@
 //! Classifiers, scorers and likelihood bounds: golden numbers, windows, labels, batches.
 
-mod support;
-
 use std::{path::Path, sync::Arc};
 
+use crate::support::{build, build_with, close, failure, quick, score};
 use proptest::prelude::*;
-use support::{build, build_with, close, failure, quick, score};
 use treasure_core::Key;
 use treasure_models::{Classifier, LoadOptions, Resolver, Scorer};
 use treasure_rewards::{Composite, Preset, RewardOptions, Spec, TextReward, neural::NelboReward};

@@ -1,5 +1,4 @@
 //! A small HTTP server inside the test process: it answers what a test tells it to, and remembers what it was asked.
-#![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -23,6 +22,7 @@ pub struct Asked {
     pub method: String,
     pub path: String,
     pub authorization: Option<String>,
+    pub accept_encoding: Option<String>,
     pub body: Value,
 }
 
@@ -30,8 +30,10 @@ pub struct Asked {
 pub struct Reply {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
-    pub body: String,
+    pub body: Vec<u8>,
     pub pause: Duration,
+    /// How much of the body is sent before the connection ends.
+    pub cut: Option<usize>,
 }
 
 impl Reply {
@@ -39,8 +41,14 @@ impl Reply {
         Self::text(200, body.to_string())
     }
 
-    pub fn text(status: u16, body: impl Into<String>) -> Self {
-        Self { status, headers: Vec::new(), body: body.into(), pause: Duration::ZERO }
+    pub fn text(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        let (headers, body) = (Vec::new(), body.into());
+        Self { status, headers, body, pause: Duration::ZERO, cut: None }
+    }
+
+    pub fn cut_at(mut self, bytes: usize) -> Self {
+        self.cut = Some(bytes);
+        self
     }
 
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -127,7 +135,8 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked, usi
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     let mut stream = &stream;
-    let _ = stream.write_all(format!("{head}\r\n{}", reply.body).as_bytes());
+    let body = &reply.body[..reply.cut.unwrap_or(reply.body.len())];
+    let _ = stream.write_all(&[head.as_bytes(), b"\r\n", body].concat());
 }
 
 fn read_request(stream: &TcpStream) -> Option<Asked> {
@@ -136,13 +145,14 @@ fn read_request(stream: &TcpStream) -> Option<Asked> {
     reader.read_line(&mut line).ok()?;
     let mut words = line.split_whitespace();
     let (method, path) = (words.next()?.to_string(), words.next()?.to_string());
-    let (mut length, mut authorization) = (0, None);
+    let (mut length, mut authorization, mut accept_encoding) = (0, None, None);
     loop {
         let mut header = String::new();
         reader.read_line(&mut header).ok()?;
         let Some((name, value)) = header.trim().split_once(':') else { break };
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.trim().parse().ok()?,
+            "accept-encoding" => accept_encoding = Some(value.trim().to_string()),
             "authorization" => authorization = Some(value.trim().to_string()),
             _ => {}
         }
@@ -150,7 +160,7 @@ fn read_request(stream: &TcpStream) -> Option<Asked> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    Some(Asked { method, path, authorization, body })
+    Some(Asked { method, path, authorization, accept_encoding, body })
 }
 
 /// Options with pauses short enough for tests.

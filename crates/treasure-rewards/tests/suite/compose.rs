@@ -1,16 +1,15 @@
 //! Combinators, rules, breakdowns and the run cache, by exact numbers.
 
-mod support;
-
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
+use crate::support::{build, build_with, close, failure, quick, score};
 use proptest::prelude::*;
-use support::{build, close, failure, score};
 use treasure_rewards::{
-    Composite, Explained, HeldOut, Result, RunCache, Spec, TextReward, metrics, rules::JsonSchema,
+    Composite, Explained, HeldOut, Range, Result, RunCache, Spec, TextReward, metrics,
+    rules::JsonSchema,
 };
 
 /// The number that a text is.
@@ -81,6 +80,56 @@ fn a_nan_names_the_reward_and_the_text() {
     assert!(message.contains("\"not a number\""), "{message}");
     let core: treasure_core::Error = error.into();
     assert!(core.to_string().contains("\"not a number\""), "{core}");
+}
+
+/// A number that breaks what its reward promises.
+struct Lying(Range, f64);
+
+impl TextReward for Lying {
+    fn name(&self) -> &str {
+        "lying"
+    }
+
+    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
+        Ok(vec![self.1; texts.len()])
+    }
+
+    fn range(&self) -> Range {
+        self.0
+    }
+}
+
+#[test]
+fn a_number_outside_the_promised_range_names_the_reward_and_the_text() {
+    for (range, value) in [
+        (Range::UNIT, 1.01),
+        (Range::UNIT, -0.01),
+        (Range::AT_MOST_ZERO, 5.0),
+        (Range::AT_MOST_ZERO, 1e300),
+        (Range::at_most(3.0), 3.1),
+        (Range::ANY, f64::INFINITY),
+        (Range::AT_MOST_ZERO, f64::NEG_INFINITY),
+        (Range::ANY, f64::NAN),
+    ] {
+        let reward = Composite::single(Arc::new(Lying(range, value)));
+        for error in [
+            reward.score(&["abc"]).expect_err("a lie"),
+            reward.score_parts(&["abc"]).expect_err("a lie"),
+            reward.breakdown(&["abc"]).expect_err("a lie"),
+        ] {
+            let message = error.to_string();
+            assert!(message.contains("lying") && message.contains("\"abc\""), "{message}");
+        }
+    }
+    // What only rounding carried out is the end of the range.
+    let reward = Composite::single(Arc::new(Lying(Range::AT_MOST_ZERO, 1e-9)));
+    assert_eq!(reward.score(&["abc"]).expect("a score"), [0.0]);
+}
+
+#[test]
+fn a_sum_that_is_no_number_any_more_is_an_error() {
+    let error = numbers("1e200*exec:x").score(&["1e200"]).expect_err("too large");
+    assert!(error.to_string().contains("expected a finite number, got inf"), "{error}");
 }
 
 #[test]
@@ -168,42 +217,6 @@ fn a_schema_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn a_local_program_is_started_once_and_answers_line_by_line() {
-    let reward =
-        build("exec:echo started >&2; n=0; while read -r line; do n=$((n+1)); echo $n; done");
-    assert_eq!(reward.score(&["a", "b"]).expect("scores"), [1.0, 2.0]);
-    assert_eq!(reward.score(&["c"]).expect("scores"), [3.0]);
-}
-
-#[test]
-fn a_local_program_gets_json_lines() {
-    let text = "two\nlines and \"quotes\"";
-    let reward = build(
-        r#"exec:while read -r line; do case "$line" in '{"text":"two\nlines and \"quotes\""}') echo 1;; *) echo 0;; esac; done"#,
-    );
-    assert_eq!(reward.score(&[text]).expect("a score"), [1.0]);
-}
-
-#[test]
-fn the_death_of_a_local_program_is_reported_with_its_last_words() {
-    let message = failure("exec:read line; echo oh no >&2; exit 3", &["abc"]);
-    assert!(
-        message.contains("oh no") && message.contains("exit code 3") && message.contains("\"abc\""),
-        "{message}"
-    );
-    let message = failure("exec:no-such-program-at-all", &["abc"]);
-    assert!(message.contains("no-such-program-at-all"), "{message}");
-}
-
-#[test]
-fn garbage_from_a_local_program_is_an_error() {
-    let message = failure("exec:while read line; do echo hello; done", &["abc"]);
-    assert!(message.contains("expected a number") && message.contains("hello"), "{message}");
-    let message = failure("exec:while read line; do echo nan; done", &["abc"]);
-    assert!(message.contains("finite") && message.contains("\"abc\""), "{message}");
-}
-
-#[test]
 fn the_run_cache_scores_equal_texts_once_and_changes_no_number() {
     let number = Arc::new(Number(AtomicUsize::new(0)));
     let cache = RunCache::new(number.clone(), 1 << 20);
@@ -232,10 +245,10 @@ proptest! {
     fn batch_sizes_change_no_number(texts in proptest::collection::vec("[a-c ]{0,12}", 0..20), size in 1usize..8) {
         let spec = "contains:a,bb + distinct:1 + length:2..3";
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let mut options = support::quick();
+        let mut options = quick();
         let plain = build(spec).score(&texts).expect("scores");
         options.batch = Some(size);
-        let batched = support::build_with(spec, options).expect("a reward").score(&texts).expect("scores");
+        let batched = build_with(spec, options).expect("a reward").score(&texts).expect("scores");
         prop_assert_eq!(plain, batched);
     }
 

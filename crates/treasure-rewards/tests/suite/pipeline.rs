@@ -1,14 +1,12 @@
 //! From tokens to text to views: fixed text byte for byte, EOS, windows, clean-up.
 
-mod support;
-
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
+use crate::support::build;
 use proptest::prelude::*;
-use support::build;
 use treasure_core::{Bans, Limits, MaskedSeq, NoiseSchedule, Problem, Reward, TokenId, View};
 use treasure_rewards::{
     Composite, Detokenize, Layout, Piece, Pipeline, Result, Spec, TextOptions, TextReward, Window,
