@@ -5,85 +5,15 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
-use treasure_models::{Classifier, LoadOptions, MaskedLm, Resolver, Scorer};
+use treasure_models::{Classifier, MaskedLm, Resolver, Scorer};
 
 use crate::{
-    Composite, Error, Interrupt, RUN_CACHE_BYTES, Result, RunCache, Spec, TextOptions, TextReward,
-    exec::Exec,
+    Composite, Error, Preset, Result, RewardOptions, RunCache, Spec, TextReward,
     neural::{ClassifierReward, NelboReward, ScorerReward, failed},
-    remote::{self, RemoteOptions},
-    rules,
     spec::{Judge, Leaf, ValueKind},
 };
-
-/// Whose conventions rewards follow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Preset {
-    /// Whole texts, −mean NLL.
-    #[default]
-    Plain,
-    /// The reference protocol: classifiers see 50 tokens with the two special ones (sentiment 512),
-    /// scorers 19 tokens of the stripped text at −ln 2 · mean NLL.
-    Fk,
-}
-
-impl Preset {
-    /// Tokens a classifier sees in the reference protocol, special ones included.
-    pub const FK_CLASSIFIER_TOKENS: usize = 50;
-    /// Tokens the sentiment classifier sees there.
-    pub const FK_SENTIMENT_TOKENS: usize = 512;
-    /// Tokens a scorer sees there, BOS not counted.
-    pub const FK_SCORER_TOKENS: usize = 19;
-
-    /// How text is prepared: the reference cleaned up spaces and read the first 100 generated tokens
-    /// for classifiers, 50 for the scorer.
-    pub fn text_options(self, spec: &Spec) -> TextOptions {
-        let scores = |leaf: &Leaf| matches!(leaf, Leaf::Perplexity | Leaf::Scorer { .. });
-        match self {
-            Self::Plain => TextOptions::default(),
-            Self::Fk => {
-                let only_scorers = spec.leaves().iter().all(|(_, leaf)| scores(leaf));
-                TextOptions { clean_up: true, trim: Some(if only_scorers { 50 } else { 100 }) }
-            }
-        }
-    }
-}
-
-/// How rewards are built.
-#[derive(Clone, Debug)]
-pub struct RewardOptions {
-    /// Whose conventions they follow.
-    pub preset: Preset,
-    /// Texts per batch (`--reward-batch`), instead of each reward's own size.
-    pub batch: Option<usize>,
-    /// What the run's memory of scored texts may hold, per reward.
-    pub cache_bytes: usize,
-    /// How models are loaded.
-    pub load: LoadOptions,
-    /// How servers are treated.
-    pub remote: RemoteOptions,
-    /// How long a program may take for a line.
-    pub exec_timeout: Duration,
-    /// What stops rewards that wait for a server or a program.
-    pub interrupt: Interrupt,
-}
-
-impl Default for RewardOptions {
-    fn default() -> Self {
-        Self {
-            preset: Preset::Plain,
-            batch: None,
-            cache_bytes: RUN_CACHE_BYTES,
-            load: LoadOptions::default(),
-            remote: RemoteOptions::from_env(),
-            exec_timeout: Duration::from_secs(60),
-            interrupt: Interrupt::NEVER,
-        }
-    }
-}
 
 /// Builds rewards and keeps the models they share.
 pub struct Rewards {
@@ -140,23 +70,20 @@ impl Rewards {
                     model.map_err(|error| failed(name, "cannot load the denoiser", error))?;
                 Arc::new(NelboReward::new(name, model))
             }
-            Leaf::Regex(pattern) => Arc::new(rules::Pattern::new(name, pattern)?),
-            Leaf::Contains(words) => Arc::new(rules::Contains::new(name, words)),
-            Leaf::Avoids(words) => Arc::new(rules::Avoids::new(name, words)),
-            Leaf::Length { min, max } => Arc::new(rules::Length::new(name, *min, *max)),
-            Leaf::JsonSchema { file, anywhere } => {
-                Arc::new(rules::JsonSchema::from_file(name, file, *anywhere)?)
-            }
-            Leaf::Distinct(size) => Arc::new(rules::Distinct::new(name, *size)),
+            Leaf::Rule(rule) => rule.build(name)?,
+            #[cfg(feature = "exec")]
             Leaf::Exec(command) => {
-                let exec = Exec::new(name, command, self.options.exec_timeout);
+                let exec = crate::Exec::new(name, command, self.options.exec_timeout);
                 Arc::new(exec.with_interrupt(self.options.interrupt.clone()))
             }
+            #[cfg(feature = "remote")]
             Leaf::Remote(remote) => {
                 let mut options = self.options.remote.clone();
                 options.batch = self.options.batch.unwrap_or(options.batch);
-                remote::connect(name, remote, &options, &self.options.interrupt)?
+                crate::remote::connect(name, remote, &options, &self.options.interrupt)?
             }
+            #[cfg(not(all(feature = "exec", feature = "remote")))]
+            _ => return Err(Error::reward(name, "not in this build: a cargo feature is missing")),
         })
     }
 

@@ -23,6 +23,8 @@ pub struct Breakdown {
     pub total: f64,
     /// The parts as written with their values, in order; a weighted part has its weighted value.
     pub parts: Vec<(String, f64)>,
+    /// The rules that the text does not meet though the reward grows with them.
+    pub unmet: Vec<String>,
     /// What led to it: a lone reward's own detail, else one entry per reward that has some.
     pub detail: Option<serde_json::Value>,
 }
@@ -33,6 +35,8 @@ pub struct Composite {
     leaves: Vec<Arc<dyn TextReward>>,
     root: Expr,
     parts: Vec<(String, Expr)>,
+    /// The rewards that are rules which the whole grows with.
+    rules: Vec<usize>,
     range: Range,
     batch: Option<usize>,
     interrupt: Interrupt,
@@ -59,6 +63,7 @@ impl Composite {
         Ok(Self {
             name: spec.to_string(),
             range: root.of(&ranges),
+            rules: rules(&root, &leaves),
             root,
             parts: parts.map(|part| (part.written.clone(), expr(part))).collect(),
             leaves,
@@ -73,6 +78,7 @@ impl Composite {
             name: reward.name().into(),
             root: Expr::Leaf(0),
             parts: vec![(reward.name().into(), Expr::Leaf(0))],
+            rules: rules(&Expr::Leaf(0), std::slice::from_ref(&reward)),
             range: reward.range(),
             leaves: vec![reward],
             batch: None,
@@ -92,6 +98,11 @@ impl Composite {
     pub fn with_interrupt(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;
         self
+    }
+
+    /// The rules in it that the whole grows with: what a text that is wanted meets.
+    pub fn rules(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|&rule| self.leaves[rule].name())
     }
 
     /// The rewards it is made of, each once.
@@ -194,7 +205,9 @@ impl Composite {
                 }
             };
             let parts = self.parts.iter();
+            let unmet = self.rules.iter().filter(|&&rule| values[rule] < 1.0);
             Ok(Breakdown {
+                unmet: unmet.map(|&rule| self.leaves[rule].name().into()).collect(),
                 total: self.total(&values, || show(&items[row]))?,
                 parts: parts.map(|(written, part)| (written.clone(), part.of(&values))).collect(),
                 detail,
@@ -225,6 +238,10 @@ impl TextReward for Composite {
         self.range
     }
 
+    fn is_rule(&self) -> bool {
+        matches!((&self.root, self.leaves.as_slice()), (Expr::Leaf(_), [only]) if only.is_rule())
+    }
+
     fn window(&self, text: &str) -> Result<Window> {
         match self.leaves.as_slice() {
             [only] => only.window(text),
@@ -247,6 +264,15 @@ impl TextReward for Composite {
             .or_else(|| self.leaves.iter().map(|leaf| leaf.batch_size()).max())
             .unwrap_or(usize::MAX)
     }
+}
+
+/// The rewards that are rules which the whole grows with, each once.
+fn rules(root: &Expr, leaves: &[Arc<dyn TextReward>]) -> Vec<usize> {
+    let mut found = root.rising_leaves();
+    found.sort_unstable();
+    found.dedup();
+    found.retain(|&leaf| leaves[leaf].is_rule());
+    found
 }
 
 /// The one door: a number that its reward promised, or an error that names the reward and the text.

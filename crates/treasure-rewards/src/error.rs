@@ -57,7 +57,7 @@ impl Error {
     #[must_use]
     pub fn with_hint(mut self, text: impl Into<String>) -> Self {
         match &mut self {
-            Self::Reward { hint, .. } => *hint = Some(text.into()),
+            Self::Reward { hint, .. } => *hint = Some(visible(&text.into())),
             Self::Spec(error) => error.hint = Some(text.into()),
             Self::Interrupted { .. } => {}
         }

@@ -112,4 +112,17 @@ impl Expr {
             }
         }
     }
+
+    /// The rewards it grows with, as often as it names them.
+    pub fn rising_leaves(&self) -> Vec<usize> {
+        match self {
+            Self::Leaf(index) => vec![*index],
+            Self::Sum(parts) | Self::Min(parts) | Self::Product(parts) => {
+                parts.iter().flat_map(Self::rising_leaves).collect()
+            }
+            Self::Weighted(weight, part) if *weight > 0.0 => part.rising_leaves(),
+            Self::AtLeast(part, _) | Self::Step(part, _) => part.rising_leaves(),
+            Self::Weighted(..) | Self::AtMost(..) => Vec::new(),
+        }
+    }
 }

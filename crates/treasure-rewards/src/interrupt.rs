@@ -3,17 +3,20 @@
 //! Guarantee: once it is raised or its deadline has passed, whoever waits ends within 0.2 s with
 //! [`Error::Interrupted`] and leaves nothing running. One that nobody made never stops anything.
 
+#[cfg(any(feature = "exec", feature = "remote"))]
+use std::time::Duration;
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use crate::{Error, Result};
 
 /// How long a wait may last before it looks again.
+#[cfg(any(feature = "exec", feature = "remote"))]
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// Raised by a caller, looked at by rewards that wait. Clones are the same one.

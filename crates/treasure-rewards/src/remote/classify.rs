@@ -89,7 +89,8 @@ impl Classify {
 
     /// Whether the one number of a row is the reward itself.
     fn is_reward_model(&self, classes: usize) -> bool {
-        classes == 1 && self.label.is_none() && self.value == ValueKind::LogProb
+        let unnamed = self.label.is_none() && self.value == ValueKind::LogProb;
+        classes == 1 && (unnamed || self.value == ValueKind::Raw)
     }
 
     /// Remembers the names the answers reveal.
@@ -149,6 +150,10 @@ impl Classify {
 
     fn explain_row(&self, row: &Row, names: &BTreeMap<usize, String>) -> Result<Explained> {
         let id = self.id(names, row.probabilities.len())?;
+        if self.value == ValueKind::Raw && row.probabilities.len() > 1 {
+            let message = "raw: expects one number per text, and this server gives probabilities";
+            return Err(Error::reward(&self.fleet.name, message));
+        }
         if self.is_reward_model(row.probabilities.len()) {
             return Ok(Explained::plain(row.probabilities[0]));
         }
@@ -174,7 +179,7 @@ impl Server for Classify {
     }
 
     fn range(&self) -> Range {
-        labels::range(self.label.as_deref(), self.value)
+        super::label_range(self.label.as_deref(), self.value)
     }
 
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use super::{
     address::Address,
-    http::{Client, RemoteOptions, Reply, Trouble},
+    http::{Client, Reply, Trouble},
 };
-use crate::{Error, Interrupt, Result};
+use crate::{Error, Interrupt, RemoteOptions, Result};
 
 /// Pauses do not grow beyond this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);

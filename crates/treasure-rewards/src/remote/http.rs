@@ -11,62 +11,10 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Interrupt, error::quoted, interrupt::LOOK};
+use crate::{Interrupt, RemoteOptions, error::quoted, interrupt::LOOK};
 
 /// Values in an answer, since a parsed one takes many times its two bytes.
 const MOST_VALUES: usize = 2_000_000;
-
-/// How servers are treated.
-#[derive(Clone)]
-pub struct RemoteOptions {
-    /// How long one exchange may take.
-    pub timeout: Duration,
-    /// How often an exchange is tried while the server is overloaded or failing.
-    pub attempts: u32,
-    /// The pause before the second try; it doubles from try to try, up to 8 seconds.
-    pub first_pause: Duration,
-    /// The largest answer that is read.
-    pub max_answer_bytes: u64,
-    /// How many texts go into one request, unless the server asks for fewer.
-    pub batch: usize,
-    /// How many requests one server gets at a time.
-    pub requests_per_server: usize,
-    /// Sent as a bearer token to every address the user named.
-    pub api_key: Option<String>,
-}
-
-impl Default for RemoteOptions {
-    fn default() -> Self {
-        Self {
-            timeout: Duration::from_secs(60),
-            attempts: 5,
-            first_pause: Duration::from_millis(250),
-            max_answer_bytes: 64 << 20,
-            batch: 32,
-            requests_per_server: 2,
-            api_key: None,
-        }
-    }
-}
-
-impl RemoteOptions {
-    /// The defaults, with the bearer token in `TREASURE_API_KEY` if there is one.
-    pub fn from_env() -> Self {
-        let key = std::env::var("TREASURE_API_KEY").ok().filter(|key| !key.is_empty());
-        Self { api_key: key, ..Self::default() }
-    }
-}
-
-impl std::fmt::Debug for RemoteOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RemoteOptions")
-            .field("timeout", &self.timeout)
-            .field("attempts", &self.attempts)
-            .field("batch", &self.batch)
-            .field("api_key", &self.api_key.as_ref().map(|_| "…"))
-            .finish_non_exhaustive()
-    }
-}
 
 /// What came back.
 pub(super) struct Reply {

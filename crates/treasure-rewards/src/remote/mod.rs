@@ -13,13 +13,11 @@ mod numbers;
 mod score;
 mod tei;
 
-pub use http::RemoteOptions;
-
 use std::sync::Arc;
 
 use crate::{
-    Error, Explained, Interrupt, Range, Result, TextReward,
-    spec::{Protocol, Remote},
+    Error, Explained, Interrupt, Range, RemoteOptions, Result, TextReward,
+    spec::{Protocol, Remote, ValueKind},
 };
 use fleet::Fleet;
 
@@ -100,6 +98,14 @@ pub fn connect(
             Arc::new(numbers::GetReward::new(fleet))
         }
     })
+}
+
+/// The numbers of a classifier. Without a label it may be a reward model, whose one number is anything.
+fn label_range(wanted: Option<&str>, value: ValueKind) -> Range {
+    match (wanted, value) {
+        (None, ValueKind::LogProb) => Range::ANY,
+        (_, value) => value.range(),
+    }
 }
 
 fn no_label(name: &str, label: &Option<String>, what: &str) -> Result<()> {

@@ -66,6 +66,10 @@ impl LabelTokens {
         let query = query_of(&fleet, label)?;
         let ids = fleet.setting("labels").unwrap_or_default().split(',');
         match ids.map(|id| id.trim().parse().ok()).collect::<Option<Vec<u32>>>() {
+            _ if value == ValueKind::Raw => Err(Error::reward(
+                &fleet.name,
+                "raw: expects logits, and /score gives probabilities",
+            )),
             Some(ids) if ids.len() >= 2 => Ok(Self { fleet, query, ids, value }),
             _ => Err(Error::reward(
                 &fleet.name,

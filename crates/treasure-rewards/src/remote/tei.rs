@@ -104,6 +104,7 @@ impl Tei {
             return Ok(Explained::plain(*logit)); // A reward model: its one raw score is the reward.
         }
         let log_probs = match row.logits.as_slice() {
+            logits if self.value == ValueKind::Raw => logits.to_vec(),
             [logit] => vec![log_sigmoid(*logit)],
             several => log_softmax(several),
         };
@@ -117,7 +118,8 @@ impl Tei {
             .cloned()
             .zip(log_probs.iter().map(|&log_prob| json!(log_prob)))
             .collect();
-        Ok(Explained { value, detail: Some(json!({ "labels": labels })) })
+        let kind = if self.value == ValueKind::Raw { "logits" } else { "labels" };
+        Ok(Explained { value, detail: Some(json!({ kind: labels })) })
     }
 }
 
@@ -131,7 +133,7 @@ impl Server for Tei {
     }
 
     fn range(&self) -> Range {
-        labels::range(self.label.as_deref(), self.value)
+        super::label_range(self.label.as_deref(), self.value)
     }
 
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {

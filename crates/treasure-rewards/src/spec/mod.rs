@@ -1,4 +1,4 @@
-//! Reward specifications: what a user writes after `--reward`, as a value.
+//! Reward specifications: what a user writes for a reward, as a value.
 //!
 //! Guarantee: parsing sends nothing, opens nothing and never panics; a specification that parses is
 //! well typed (`product` has only parts within [0, 1]) and displays back as it was written.
@@ -13,14 +13,17 @@
 mod cursor;
 mod error;
 mod leaf;
+pub(crate) mod names;
 mod parse;
 mod scheme;
 
 use std::{fmt, str::FromStr};
 
+pub(crate) use cursor::Style;
 pub use error::SpecError;
 pub use leaf::{Judge, Leaf, Protocol, Remote, ValueKind};
 
+pub use crate::rules::Rule;
 use crate::{Range, expr::Expr};
 
 /// A parsed reward specification.

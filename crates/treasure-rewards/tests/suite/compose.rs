@@ -33,22 +33,22 @@ fn numbers(spec: &str) -> Composite {
 
 #[test]
 fn every_combinator_gives_the_number_it_says() {
-    // `exec:x` and `exec:y` both stand for the number that the text is.
+    // `ppl:x` and `ppl:y` both stand for the number that the text is.
     for (spec, text, wanted) in [
-        ("exec:x", "0.25", 0.25),
-        ("exec:x + exec:y", "0.25", 0.5),
-        ("2*exec:x + -0.5*exec:y", "4", 6.0),
-        ("min(2*exec:x, exec:y)", "3", 3.0),
-        ("min(2*exec:x, exec:y)", "-3", -6.0),
-        ("3*(exec:x + exec:y)", "2", 12.0),
-        ("atleast(exec:x, 0.9)", "0.5", -0.4),
-        ("atleast(exec:x, 0.9)", "0.95", 0.0),
-        ("atmost(exec:x, 0.9)", "1.5", -0.6),
-        ("atmost(exec:x, 0.9)", "0.5", 0.0),
-        ("step(exec:x, 0.9)", "0.9", 1.0),
-        ("step(exec:x, 0.9)", "0.89", 0.0),
-        ("product(step(exec:x, 1), 0.5*step(exec:x, 2))", "3", 0.5),
-        ("product(step(exec:x, 1), 0.5*step(exec:x, 2))", "1", 0.0),
+        ("ppl:x", "0.25", 0.25),
+        ("ppl:x + ppl:y", "0.25", 0.5),
+        ("2*ppl:x + -0.5*ppl:y", "4", 6.0),
+        ("min(2*ppl:x, ppl:y)", "3", 3.0),
+        ("min(2*ppl:x, ppl:y)", "-3", -6.0),
+        ("3*(ppl:x + ppl:y)", "2", 12.0),
+        ("atleast(ppl:x, 0.9)", "0.5", -0.4),
+        ("atleast(ppl:x, 0.9)", "0.95", 0.0),
+        ("atmost(ppl:x, 0.9)", "1.5", -0.6),
+        ("atmost(ppl:x, 0.9)", "0.5", 0.0),
+        ("step(ppl:x, 0.9)", "0.9", 1.0),
+        ("step(ppl:x, 0.9)", "0.89", 0.0),
+        ("product(step(ppl:x, 1), 0.5*step(ppl:x, 2))", "3", 0.5),
+        ("product(step(ppl:x, 1), 0.5*step(ppl:x, 2))", "1", 0.0),
     ] {
         close(numbers(spec).score(&[text]).expect("a score")[0], wanted);
     }
@@ -56,17 +56,17 @@ fn every_combinator_gives_the_number_it_says() {
 
 #[test]
 fn a_breakdown_reports_each_part_beside_the_total() {
-    let rows = numbers("exec:x + 0.5*exec:y").breakdown(&["2", "4"]).expect("rows");
+    let rows = numbers("ppl:x + 0.5*ppl:y").breakdown(&["2", "4"]).expect("rows");
     assert_eq!(rows[1].total, 6.0);
-    assert_eq!(rows[1].parts, [("exec:x".to_string(), 4.0), ("0.5*exec:y".to_string(), 2.0)]);
-    let rows = numbers("min(exec:x, exec:y)").breakdown(&["2"]).expect("rows");
-    assert_eq!(rows[0].parts, [("exec:x".to_string(), 2.0), ("exec:y".to_string(), 2.0)]);
+    assert_eq!(rows[1].parts, [("ppl:x".to_string(), 4.0), ("0.5*ppl:y".to_string(), 2.0)]);
+    let rows = numbers("min(ppl:x, ppl:y)").breakdown(&["2"]).expect("rows");
+    assert_eq!(rows[0].parts, [("ppl:x".to_string(), 2.0), ("ppl:y".to_string(), 2.0)]);
 }
 
 #[test]
 fn a_reward_written_twice_is_scored_once() {
     let number = Arc::new(Number(AtomicUsize::new(0)));
-    let spec: Spec = "exec:x + 2*exec:x + min(exec:x, exec:x)".parse().expect("a spec");
+    let spec: Spec = "ppl:x + 2*ppl:x + min(ppl:x, ppl:x)".parse().expect("a spec");
     let reward = Composite::new(&spec, |_, _| Ok(number.clone())).expect("a reward");
     assert_eq!(reward.score(&["1", "2"]).expect("scores"), [4.0, 8.0]);
     assert_eq!(number.0.load(Ordering::SeqCst), 2);
@@ -74,7 +74,7 @@ fn a_reward_written_twice_is_scored_once() {
 
 #[test]
 fn a_nan_names_the_reward_and_the_text() {
-    let error = numbers("exec:x + regex:a").score(&["1", "not a number"]).expect_err("NaN");
+    let error = numbers("ppl:x + regex:a").score(&["1", "not a number"]).expect_err("NaN");
     let message = error.to_string();
     assert!(message.contains("number") && message.contains("NaN"), "{message}");
     assert!(message.contains("\"not a number\""), "{message}");
@@ -82,7 +82,7 @@ fn a_nan_names_the_reward_and_the_text() {
     assert!(core.to_string().contains("\"not a number\""), "{core}");
 }
 
-/// A number that breaks what its reward promises.
+/// A promise and a number, which may break it.
 struct Lying(Range, f64);
 
 impl TextReward for Lying {
@@ -128,17 +128,25 @@ fn a_number_outside_the_promised_range_names_the_reward_and_the_text() {
 
 #[test]
 fn a_sum_that_is_no_number_any_more_is_an_error() {
-    let error = numbers("1e200*exec:x").score(&["1e200"]).expect_err("too large");
+    let error = numbers("1e200*ppl:x").score(&["1e200"]).expect_err("too large");
     assert!(error.to_string().contains("expected a finite number, got inf"), "{error}");
 }
 
 #[test]
 fn rules_give_partial_credit() {
-    assert_eq!(score("regex:^a.c$", &["abc", "abcd"]), [1.0, 0.0]);
+    assert_eq!(score("regex:^a.c$", &["abc", "abcd", ""]), [1.0, 0.8, 0.4]);
     assert_eq!(
         score("contains:cat,dog", &["The CAT sat.", "cat and dog", "concatenate", ""]),
         [0.5, 1.0, 0.0, 0.0]
     );
+    // Each word once, however often it is written; of a phrase, the longest run of its words.
+    assert_eq!(score("contains:cat,Cat,dog", &["a cat"]), [0.5]);
+    assert_eq!(
+        score("contains:the old man", &["an old man", "men", "the old man"]),
+        [2.0 / 3.0, 0.0, 1.0]
+    );
+    // The first find is the inside of a word, the second overlaps it.
+    assert_eq!(score("contains:a a", &["ba a a"]), [1.0]);
     assert_eq!(
         score("avoids:ass,old man", &["first class", "An old man", "the old men"]),
         [1.0, 0.5, 1.0]
@@ -151,6 +159,40 @@ fn rules_give_partial_credit() {
     close(score("distinct:2", &["a b a b"])[0], 2.0 / 3.0);
 }
 
+#[test]
+fn a_pattern_counts_what_is_missing_for_a_match() {
+    let said = "regex:'[A-Z][a-z]+ said'";
+    for (text, edits) in [
+        ("Then Tom said so", 0.0),
+        ("then the king said so", 1.0), // a capital
+        ("Tom sat", 2.0),               // sa(t→i)(+d)
+        ("Tom", 5.0),                   // " said"
+        ("", 7.0),
+    ] {
+        close(score(said, &[text])[0], 1.0 - edits / 7.0);
+    }
+    // Of alternatives the nearest, of repetitions the required number, of assertions one each.
+    close(score("regex:(elephant|cat)s", &["cat"])[0], 1.0 - 1.0 / 4.0);
+    close(score("regex:x[0-9]{4,}y", &["x12y"])[0], 1.0 - 2.0 / 6.0);
+    close(score(r"regex:\bend$", &["the end."])[0], 1.0 - 1.0 / 5.0);
+    // Too large to be looked at so closely.
+    assert_eq!(score("regex:a{2000}", &["a", &"a".repeat(2000)]), [0.0, 1.0]);
+}
+
+#[test]
+fn a_rule_that_is_not_met_is_named() {
+    let unmet =
+        |spec: &str, text: &str| build(spec).breakdown(&[text]).expect("a row")[0].unmet.clone();
+    assert_eq!(unmet("regex:said", "he sai"), ["regex:said"]);
+    assert_eq!(unmet("regex:said", "he said"), [""; 0]);
+    let spec = "2*contains:a + min(regex:b, length:1) + -1*contains:z + 0*avoids:q + atmost(regex:y, 0) + distinct:1";
+    assert_eq!(unmet(spec, "c c q"), ["contains:a", "regex:b", "length:1"]);
+    let reward = build(spec);
+    assert_eq!(reward.rules().collect::<Vec<_>>(), ["contains:a", "regex:b", "length:1"]);
+    assert!(build("regex:a").is_rule() && !reward.is_rule() && !build("2*regex:a").is_rule());
+}
+
+#[cfg(feature = "schema")]
 fn schema() -> JsonSchema {
     let schema = serde_json::json!({
         "type": "object",
@@ -160,6 +202,7 @@ fn schema() -> JsonSchema {
     JsonSchema::new("schema", &schema, false).expect("a schema")
 }
 
+#[cfg(feature = "schema")]
 #[test]
 fn a_json_document_climbs_to_one_and_only_valid_ones_get_there() {
     let steps = [
@@ -179,6 +222,7 @@ fn a_json_document_climbs_to_one_and_only_valid_ones_get_there() {
     assert!(values[3] < 0.5 && values[4] > 0.5, "{values:?}");
 }
 
+#[cfg(feature = "schema")]
 #[test]
 fn json_may_follow_other_text_only_where_asked() {
     let value = serde_json::json!({"type": "array"});
@@ -189,6 +233,7 @@ fn json_may_follow_other_text_only_where_asked() {
     assert_eq!(anywhere.score(&[text]).expect("a score"), [1.0]);
 }
 
+#[cfg(feature = "schema")]
 #[test]
 fn a_reference_to_another_document_is_never_fetched() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -205,6 +250,7 @@ fn a_reference_to_another_document_is_never_fetched() {
     }
 }
 
+#[cfg(feature = "schema")]
 #[test]
 fn a_schema_that_cannot_be_read_is_an_error() {
     assert!(
@@ -240,7 +286,85 @@ fn the_run_cache_is_bounded() {
     assert!(number.0.load(Ordering::SeqCst) > 1900, "little fits, so nearly all were scored twice");
 }
 
+/// The fewest edits that turn `pattern` into some part of `text`, by the plain table.
+fn edits(pattern: &[char], text: &[char]) -> usize {
+    let mut row: Vec<usize> = vec![0; text.len() + 1];
+    for (index, wanted) in pattern.iter().enumerate() {
+        let mut above = row.clone();
+        above[0] = index + 1;
+        for (at, c) in text.iter().enumerate() {
+            above[at + 1] =
+                (row[at] + usize::from(c != wanted)).min(row[at + 1] + 1).min(above[at] + 1);
+        }
+        row = above;
+    }
+    row.into_iter().min().unwrap_or(0)
+}
+
+/// Specifications over `ppl:x`, which gives any number, and rules.
+fn specs() -> impl Strategy<Value = String> {
+    let leaf = prop::sample::select(vec!["ppl:x", "cola", "prob:cola", "regex:a", "length:3"]);
+    leaf.prop_map(String::from).prop_recursive(3, 12, 3, |inner| {
+        let number = -3.0f64..3.0;
+        prop_oneof![
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} + {b})")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("min({a}, {b})")),
+            (inner.clone(), inner.clone(), number.clone())
+                .prop_map(|(a, b, t)| format!("product(step({a}, {t}), prob:cola, step({b}, 0))")),
+            (number.clone(), inner.clone()).prop_map(|(w, a)| format!("{w}*({a})")),
+            (number.clone(), inner.clone()).prop_map(|(t, a)| format!("atleast({a}, {t})")),
+            (number.clone(), inner.clone()).prop_map(|(t, a)| format!("atmost({a}, {t})")),
+            (number, inner).prop_map(|(t, a)| format!("step({a}, {t})")),
+        ]
+    })
+}
+
 proptest! {
+    #[test]
+    fn the_range_of_an_expression_holds_its_values(spec in specs(), shares in prop::collection::vec(0.0f64..=1.0, 5)) {
+        let spec: Spec = spec.parse().expect("a spec");
+        let mut shares = shares.iter().cycle();
+        let reward = Composite::new(&spec, |_, leaf| {
+            // Each leaf has a share of its own, so that they do not move together.
+            let (share, range) = (*shares.next().expect("endless"), leaf.range());
+            let (low, high) = (range.low.max(-1e3), range.high.min(1e3));
+            Ok(Arc::new(Lying(range, (low + share * (high - low)).clamp(low, high))))
+        });
+        let reward = reward.expect("a reward");
+        prop_assert_eq!(reward.range(), spec.range());
+        let value = reward.score(&["x"]).expect("a score")[0];
+        prop_assert!(reward.range().contains(value), "{} not in {:?}", value, reward.range());
+    }
+
+    #[test]
+    fn a_plain_pattern_is_as_near_as_its_edits(pattern in "[abc ]{1,6}", text in "[abcd ]{0,12}") {
+        let of = |text: &str| treasure_rewards::rules::Pattern::new("x", &pattern).expect("a pattern").score(&[text]).expect("a score")[0];
+        let letters = |text: &str| text.chars().collect::<Vec<char>>();
+        let length = pattern.chars().count();
+        let expected = 1.0 - edits(&letters(&pattern), &letters(&text)) as f64 / length as f64;
+        prop_assert!((of(&text) - expected).abs() < 1e-12);
+        prop_assert_eq!(of(&text) == 1.0, text.contains(&pattern));
+        // Text around changes nothing for the worse, and a longer beginning of the pattern is nearer.
+        let around = format!("x{text}x");
+        prop_assert!(of(&around) >= of(&text));
+        for end in 1..length {
+            let (short, long) = (&letters(&pattern)[..end], &letters(&pattern)[..end + 1]);
+            let of = |part: &[char]| of(&part.iter().collect::<String>());
+            prop_assert!(of(long) > of(short));
+        }
+    }
+
+    #[test]
+    fn a_pattern_gives_one_exactly_if_it_matches(
+        pattern in "([ab]|\\\\b|\\(a\\|bc\\)|\\[ab\\]\\+|c\\?|\\.|\\^|\\$){1,6}",
+        text in "[abc ]{0,8}",
+    ) {
+        let regex = regex::Regex::new(&pattern).expect("a pattern");
+        let value = treasure_rewards::rules::Pattern::new("x", &pattern).expect("a pattern").score(&[&text]).expect("a score")[0];
+        prop_assert_eq!(value == 1.0, regex.is_match(&text), "{}", value);
+        prop_assert!((0.0..=1.0).contains(&value));
+    }
+
     #[test]
     fn batch_sizes_change_no_number(texts in proptest::collection::vec("[a-c ]{0,12}", 0..20), size in 1usize..8) {
         let spec = "contains:a,bb + distinct:1 + length:2..3";
@@ -258,8 +382,12 @@ proptest! {
         values.extend(score("contains:a,é", &[&text]));
         values.extend(score("avoids:a,é", &[&text]));
         values.extend(score("distinct:2", &[&text]));
-        values.extend(schema().score(&[&text]).expect("a score"));
-        values.extend(schema().score(&[&format!("{{{text}}}")]).expect("a score"));
+        values.extend(score("regex:'(a|b)+c'", &[&text]));
+        #[cfg(feature = "schema")]
+        {
+            values.extend(schema().score(&[&text]).expect("a score"));
+            values.extend(schema().score(&[&format!("{{{text}}}")]).expect("a score"));
+        }
         prop_assert!(values.iter().all(|value| (0.0..=1.0).contains(value)), "{:?}", values);
     }
 }

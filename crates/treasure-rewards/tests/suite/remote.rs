@@ -9,8 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{
-    Asked, FakeServer, Reply, build, build_with, close, failure, quick, score, whole,
+use crate::{
+    server::{Asked, FakeServer, Reply},
+    support::{build, build_with, close, failure, quick, score, whole},
 };
 use serde_json::{Value, json};
 use treasure_rewards::{Error, Interrupt, TextReward};
