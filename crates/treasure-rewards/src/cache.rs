@@ -145,6 +145,10 @@ impl TextReward for RunCache {
         self.inner().range()
     }
 
+    fn is_rule(&self) -> bool {
+        self.inner().is_rule()
+    }
+
     fn window(&self, text: &str) -> Result<Window> {
         self.inner().window(text)
     }

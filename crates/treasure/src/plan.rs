@@ -259,13 +259,8 @@ pub(crate) fn reading_of(spec: &Spec) -> Reading {
         Kind::Leaf(Leaf::Judge(_, ValueKind::LogProb))
         | Kind::Leaf(Leaf::Classifier { value: ValueKind::LogProb, .. }) => Reading::LogProbability,
         Kind::Leaf(Leaf::Perplexity | Leaf::Scorer { .. }) => Reading::MeanLogLikelihood,
-        Kind::Leaf(
-            Leaf::Regex(_)
-            | Leaf::Contains(_)
-            | Leaf::Avoids(_)
-            | Leaf::Length { .. }
-            | Leaf::JsonSchema { .. },
-        ) => Reading::Rule,
+        // Diversity is a matter of degree; every other rule is met at 1.
+        Kind::Leaf(Leaf::Rule(_)) if !spec.root.written.starts_with("distinct:") => Reading::Rule,
         _ => Reading::Plain,
     }
 }

@@ -3,14 +3,15 @@
 //! ```text
 //! sum    = term (" + " term)*
 //! term   = [NUMBER "*"] part
-//! part   = "(" sum ")" | FUNCTION "(" sum ("," sum)* ")" | [("prob" | "accuracy") ":"] reward
+//! part   = "(" sum ")" | FUNCTION "(" sum ("," sum)* ")" | [("prob" | "accuracy" | "raw") ":"] reward
 //! reward = short-name | SCHEME ":" text
 //! ```
 
 use super::{
     Kind, Node, Spec, SpecError, ValueKind,
     cursor::Cursor,
-    scheme::{is_name, scheme, short_name},
+    names::{FUNCTIONS, nearest},
+    scheme::{PLUS, is_name, scheme, short_name},
 };
 
 /// Functions and parentheses inside each other; far beyond need, well before the stack ends.
@@ -22,10 +23,32 @@ pub(super) fn spec(text: &str) -> Result<Spec, SpecError> {
     cursor.skip_space();
     if cursor.peek().is_some() {
         let mut error = expected(&cursor, "` + ` or the end");
-        error.hint = Some("text with spaces or signs in it is quoted: regex:'a+ b*'".into());
+        error.hint = Some(what_to_write(&cursor, &root));
         return Err(error);
     }
     Ok(Spec { root })
+}
+
+/// What someone who wrote this after a whole reward wanted to write.
+fn what_to_write(cursor: &Cursor<'_>, before: &Node) -> String {
+    let written = &before.written;
+    let mut rest = cursor.rest().chars();
+    rest.next();
+    let next = rest.as_str().trim_start();
+    let next = next[..next.find(char::is_whitespace).unwrap_or(next.len())].trim_end_matches(',');
+    let next = if next.is_empty() { "perplexity" } else { next };
+    match cursor.peek() {
+        Some('-') => format!("to subtract, add with a negative weight: {written} + -1*{next}"),
+        Some(',' | ';' | '&' | '|') => {
+            format!("rewards are added, {written} + {next}, or joined: min({written}, {next})")
+        }
+        Some('*') => {
+            format!("a weight is a number before the star, 0.5*{next}; product(a, b) multiplies")
+        }
+        Some('+') => PLUS.into(),
+        Some(c) if is_name(c) => format!("rewards are added with ` + `: {written} + …"),
+        _ => "text with spaces or signs in it is quoted: regex:'a+ b*'".into(),
+    }
 }
 
 fn expected(cursor: &Cursor<'_>, what: &str) -> SpecError {
@@ -117,11 +140,15 @@ fn close(cursor: &mut Cursor<'_>) -> Result<(), SpecError> {
 }
 
 fn function(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Result<Kind, SpecError> {
-    if !matches!(name, "min" | "product" | "atleast" | "atmost" | "step") {
-        return cursor.error(
-            start,
-            format!("expected min, product, atleast, atmost or step before `(`, got {name:?}"),
-        );
+    if !FUNCTIONS.contains(&name) {
+        return Err(SpecError {
+            spec: cursor.text.into(),
+            at: start,
+            message: format!(
+                "expected min, product, atleast, atmost or step before `(`, got {name:?}"
+            ),
+            hint: nearest(name, FUNCTIONS).map(|known| format!("did you mean `{known}(`?")),
+        });
     }
     cursor.at += 1;
     cursor.nested += 1;
@@ -166,8 +193,8 @@ fn function(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Result<Kind, S
             spec: cursor.text.into(),
             at: *at,
             message: format!(
-                "product: expected parts within [0, 1], got `{}`, which lies in [{}, {}]",
-                part.written, range.low, range.high
+                "product: expected parts within [0, 1], got `{}`, which gives {range}",
+                part.written
             ),
             hint: Some("prob: or accuracy: before a classifier, or step(…, threshold), gives a part within [0, 1]".into()),
         });

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use treasure_rewards::{
     Spec,
-    spec::{Judge, Kind, Leaf, Node, Protocol, ValueKind},
+    spec::{Judge, Kind, Leaf, Node, Protocol, Rule, ValueKind},
 };
 
 fn parse(text: &str) -> Spec {
@@ -15,6 +15,10 @@ fn leaf(text: &str) -> Leaf {
         Kind::Leaf(leaf) => leaf,
         other => panic!("{text} is {other:?}"),
     }
+}
+
+fn rule<const N: usize>(name: &str, arguments: [&str; N]) -> Leaf {
+    Leaf::Rule(Rule::new(name, arguments).expect("a rule"))
 }
 
 /// The message's first line and the character under the caret (`None` at the end).
@@ -53,25 +57,50 @@ fn every_scheme_is_understood() {
     assert_eq!(leaf("hf:some dir/x"), classifier(None, ValueKind::LogProb));
     assert_eq!(leaf("ppl:org/name"), Leaf::Scorer { model: "org/name".into() });
     assert_eq!(leaf("nelbo:pocket"), Leaf::Nelbo { model: "pocket".into() });
-    assert_eq!(leaf("regex:^a.*b$"), Leaf::Regex("^a.*b$".into()));
-    assert_eq!(leaf("contains:sea, old man"), Leaf::Contains(vec!["sea".into(), "old man".into()]));
-    assert_eq!(leaf("avoids:'a, b',c"), Leaf::Avoids(vec!["a, b".into(), "c".into()]));
-    assert_eq!(leaf("length:40..60"), Leaf::Length { min: 40, max: 60 });
-    assert_eq!(leaf("length:..60"), Leaf::Length { min: 0, max: 60 });
-    assert_eq!(leaf("length:40.."), Leaf::Length { min: 40, max: usize::MAX });
-    assert_eq!(leaf("length:7"), Leaf::Length { min: 7, max: 7 });
-    assert_eq!(
-        leaf("json-schema:a.json"),
-        Leaf::JsonSchema { file: "a.json".into(), anywhere: false }
-    );
-    assert_eq!(
-        leaf("json-schema:a.json#anywhere"),
-        Leaf::JsonSchema { file: "a.json".into(), anywhere: true }
-    );
-    assert_eq!(leaf("distinct:3"), Leaf::Distinct(3));
+    assert_eq!(leaf("raw:hf:some dir/x"), classifier(None, ValueKind::Raw));
+    assert_eq!(leaf("regex:^a.*b$"), rule("regex", ["^a.*b$"]));
+    assert_eq!(leaf("contains:sea, old man"), rule("contains", ["sea", "old man"]));
+    assert_eq!(leaf("avoids:'a, b',c"), rule("avoids", ["a, b", "c"]));
+    assert_eq!(leaf("length:40..60"), rule("length", ["40..60"]));
+    assert_eq!(leaf("length:..60"), rule("length", ["..60"]));
+    assert_eq!(leaf("length:40.."), rule("length", ["40.."]));
+    assert_eq!(leaf("length:7"), rule("length", ["7"]));
+    assert_eq!(leaf("distinct:3"), rule("distinct", ["3"]));
+}
+
+#[cfg(feature = "schema")]
+#[test]
+fn a_schema_may_say_that_other_text_may_come_first() {
+    assert_eq!(leaf("json-schema:a.json"), rule("json-schema", ["a.json"]));
+    assert_eq!(leaf("json-schema:a.json#anywhere"), rule("json-schema", ["a.json", "anywhere"]));
+    assert_eq!(fault("json-schema:a.json#nowhere").1, Some('n'));
+}
+
+#[cfg(feature = "exec")]
+#[test]
+fn a_command_is_taken_as_it_is() {
     assert_eq!(leaf("exec:python judge.py --x 1"), Leaf::Exec("python judge.py --x 1".into()));
 }
 
+/// A build without a feature knows its rewards by name and refuses them by the feature's.
+#[test]
+fn a_reward_of_a_missing_feature_is_refused_by_name() {
+    for (spec, there, feature) in [
+        ("exec:true", cfg!(feature = "exec"), "exec"),
+        ("json-schema:a.json", cfg!(feature = "schema"), "schema"),
+        ("prob:tei+http://host:80#x", cfg!(feature = "remote"), "remote"),
+    ] {
+        match spec.parse::<Spec>() {
+            Ok(_) => assert!(there, "{spec}"),
+            Err(error) => {
+                let wanted = format!("cargo feature `{feature}`");
+                assert!(!there && error.message.contains(&wanted), "{}", error.message);
+            }
+        }
+    }
+}
+
+#[cfg(feature = "remote")]
 #[test]
 fn servers_have_protocols_addresses_and_labels() {
     for (word, protocol) in Protocol::ALL {
@@ -96,13 +125,13 @@ fn a_plus_combines_only_between_spaces() {
     let Kind::Sum(terms) = parse("sentiment=positive + 0.5*perplexity").root.kind else { panic!() };
     assert_eq!(terms.len(), 2);
     assert!(matches!(&terms[1].kind, Kind::Weighted(weight, _) if *weight == 0.5));
-    assert_eq!(leaf("regex:a+b"), Leaf::Regex("a+b".into()));
-    assert_eq!(leaf("regex:a +b"), Leaf::Regex("a +b".into()));
-    assert_eq!(leaf("regex:'a + b*'"), Leaf::Regex("a + b*".into()));
-    assert_eq!(leaf("regex:'it''s'"), Leaf::Regex("it's".into()));
-    assert_eq!(leaf("regex:don't"), Leaf::Regex("don't".into()));
+    assert_eq!(leaf("regex:a+b"), rule("regex", ["a+b"]));
+    assert_eq!(leaf("regex:a +b"), rule("regex", ["a +b"]));
+    assert_eq!(leaf("regex:'a + b*'"), rule("regex", ["a + b*"]));
+    assert_eq!(leaf("regex:'it''s'"), rule("regex", ["it's"]));
+    assert_eq!(leaf("regex:don't"), rule("regex", ["don't"]));
     let Kind::Sum(terms) = parse("regex:'a+ b*' + regex:c").root.kind else { panic!() };
-    assert_eq!(terms[0].kind, Kind::Leaf(Leaf::Regex("a+ b*".into())));
+    assert_eq!(terms[0].kind, Kind::Leaf(rule("regex", ["a+ b*"])));
     assert_eq!(fault("cola+perplexity").1, Some('+'));
 }
 
@@ -126,8 +155,8 @@ fn functions_take_parts_and_leave_lists_and_brackets_alone() {
         panic!()
     };
     assert_eq!(parts.len(), 3);
-    assert_eq!(parts[0].kind, Kind::Leaf(Leaf::Contains(vec!["a".into(), "b".into()])));
-    assert_eq!(parts[1].kind, Kind::Leaf(Leaf::Regex("(x|y){1,2}".into())));
+    assert_eq!(parts[0].kind, Kind::Leaf(rule("contains", ["a", "b"])));
+    assert_eq!(parts[1].kind, Kind::Leaf(rule("regex", ["(x|y){1,2}"])));
     let Kind::Product(parts) = parse("product(prob:cola,length:3..4)").root.kind else { panic!() };
     assert_eq!(parts.len(), 2);
     assert!(matches!(parse("atleast(cola, -0.1)").root.kind, Kind::AtLeast(_, t) if t == -0.1));
@@ -146,7 +175,7 @@ fn a_product_takes_only_parts_within_zero_and_one() {
     assert_eq!(at, Some('p'));
     fault("product(cola, prob:cola)");
     fault("product(prob:cola, 2*prob:cola)");
-    fault("product(exec:x, prob:cola)");
+    fault("product(raw:cola, prob:cola)");
 }
 
 #[test]
@@ -181,7 +210,10 @@ fn faults_are_pointed_at() {
         ("atleast(cola, high)", Some('h')),
         ("prob:perplexity", Some('p')),
         ("prob:regex:a", Some('r')),
-        ("json-schema:a.json#nowhere", Some('n')),
+        ("regex:'it''s[z-a]'", Some('z')),
+        ("regex:'a''b''c(d'", Some('(')),
+        ("sentiment:positive", Some(':')),
+        ("cola:x", Some(':')),
     ] {
         assert_eq!(fault(text).1, at, "{text}: {}", fault(text).0);
     }
@@ -192,6 +224,33 @@ fn an_unknown_name_lists_the_known_ones() {
     let error = "kola".parse::<Spec>().expect_err("unknown");
     let hint = error.hint.expect("a hint");
     assert!(hint.contains("sentiment=positive") && hint.contains("hf:"), "{hint}");
+}
+
+#[test]
+fn a_fault_comes_with_what_to_write_instead() {
+    for (text, hint) in [
+        ("sentimnt", "did you mean `sentiment`?"),
+        ("Cola", "did you mean `cola`?"),
+        ("preplexity", "did you mean `perplexity`?"),
+        ("regx:a", "did you mean `regex:`?"),
+        ("porb:cola", "did you mean `prob:`?"),
+        ("mni(cola, perplexity)", "did you mean `min(`?"),
+        ("rei+http://x", "did you mean `tei+http`?"),
+        ("sentiment:positive", "write sentiment=positive"),
+        ("sentiment:negatve", "write sentiment=negative"),
+        ("sentiment=positiv", "did you mean `sentiment=positive`?"),
+        ("toxicity:0", "write toxicity"),
+        ("cola - perplexity", "cola + -1*perplexity"),
+        ("cola, perplexity", "cola + perplexity, or joined: min(cola, perplexity)"),
+        ("cola perplexity", "cola + …"),
+        ("cola * perplexity", "0.5*perplexity"),
+        ("cola +perplexity", "a space on both sides"),
+        ("cola+perplexity", "a space on both sides"),
+    ] {
+        let hint_given = text.parse::<Spec>().expect_err(text).hint.expect(text);
+        assert!(hint_given.contains(hint), "{text}: {hint_given}");
+    }
+    assert_eq!("max(cola, perplexity)".parse::<Spec>().expect_err("unknown").hint, None);
 }
 
 #[test]

@@ -1,18 +1,20 @@
 //! Each remote protocol against a server of our own: right answers, wrong answers, slow ones, none.
 
-mod support;
-
 use std::{
+    io::Write as _,
     sync::{
         Arc, Condvar, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use crate::{
+    server::{Asked, FakeServer, Reply},
+    support::{build, build_with, close, failure, quick, score, whole},
+};
 use serde_json::{Value, json};
-use support::{Asked, FakeServer, Reply, build, build_with, close, failure, quick, score, whole};
-use treasure_rewards::TextReward;
+use treasure_rewards::{Error, Interrupt, TextReward};
 
 fn texts_of(body: &Value, field: &str) -> Vec<String> {
     body[field]
@@ -388,6 +390,143 @@ fn an_answer_beyond_the_limit_is_not_read() {
         build_with(&format!("reward+http://{}", server.address), options).expect("a reward");
     let message = whole(&reward.score(&["abc"]).expect_err("too large"));
     assert!(message.contains("larger than 1000 bytes"), "{message}");
+}
+
+#[test]
+fn a_compressed_answer_is_counted_as_it_unfolds() {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    for _ in 0..64 {
+        packed.write_all(&[b' '; 1 << 20]).expect("packed");
+    }
+    let packed = packed.finish().expect("packed");
+    let server = FakeServer::start(move |_, _| {
+        Reply::text(200, packed.clone()).header("content-encoding", "gzip")
+    });
+    let mut options = quick();
+    options.remote.max_answer_bytes = 1 << 20;
+    let reward = build_with(&format!("reward+http://{}", server.address), options);
+    let message = whole(&reward.expect("a reward").score(&["abc"]).expect_err("too large"));
+    assert!(message.contains("larger than 1048576 bytes"), "{message}");
+    assert_eq!(server.asked()[0].accept_encoding.as_deref(), Some("identity"));
+}
+
+#[test]
+fn an_answer_with_more_values_than_any_is_not_taken_apart() {
+    let server = FakeServer::start(|_, _| Reply::text(200, format!("[{}0]", "0,".repeat(3 << 20))));
+    let message = failure(&format!("reward+http://{}", server.address), &["abc"]);
+    assert!(message.contains("more than 2000000 values"), "{message}");
+}
+
+/// A server that answers every POST with the same.
+fn constant(answer: Value) -> FakeServer {
+    FakeServer::start(move |asked, _| match asked.method.as_str() {
+        "GET" => Reply::text(404, ""),
+        _ => Reply::json(answer.clone()),
+    })
+}
+
+#[test]
+fn what_cannot_be_a_probability_is_an_error_with_the_text_and_the_address() {
+    for probs in [json!([7, -3]), json!([1e300, 0]), json!([-0.1, 1.1]), json!([0.5, 1.5])] {
+        let server = constant(json!({"data": [{"index": 0, "label": "a", "probs": probs}]}));
+        for scheme in ["vllm", "prob:vllm", "accuracy:vllm", "sglang"] {
+            let message = failure(&format!("{scheme}+http://{}#0", server.address), &["abc"]);
+            for part in ["within [0, 1]", "\"abc\"", server.address.as_str()] {
+                assert!(message.contains(part), "{scheme} {probs}: {message}");
+            }
+        }
+        let scores = constant(json!({ "scores": [probs] }));
+        let url = format!("sglang+http://{}/v1/score?labels=7,9#Kind?", scores.address);
+        let message = failure(&url, &["abc"]);
+        assert!(message.contains("within [0, 1]") && message.contains("\"abc\""), "{message}");
+    }
+    // One that rounding carried over 1 is 1.
+    let server = constant(json!({"data": [{"index": 0, "label": "a", "probs": [1.0000001, 0]}]}));
+    assert_eq!(score(&format!("vllm+http://{}#0", server.address), &["abc"]), [0.0]);
+}
+
+#[test]
+fn a_log_probability_above_zero_is_an_error_with_the_text_and_the_address() {
+    let logprobs = json!({"token_logprobs": [null, -9.0, 5.0, -1.0]});
+    let entry = json!({"5": {"logprob": 5.0, "rank": 1}});
+    for (end, answer) in [
+        ("", json!({"choices": [{"index": 0, "logprobs": logprobs}]})),
+        (
+            "?prompt_logprobs=1",
+            json!({"choices": [{"index": 0, "prompt_logprobs": [null, entry]}]}),
+        ),
+    ] {
+        let server = constant(answer);
+        let message = failure(&format!("completions+http://{}{end}", server.address), &["abc"]);
+        for part in ["none above 0", "\"abc\"", server.address.as_str()] {
+            assert!(message.contains(part), "{end}: {message}");
+        }
+    }
+    let server = constant(json!({"meta_info": {"input_token_logprobs": [[null, 1], [0.5, 2]]}}));
+    let message = failure(&format!("sglang+http://{}/generate", server.address), &["abc"]);
+    assert!(message.contains("none above 0"), "{message}");
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_asked_for_once_more() {
+    let server = FakeServer::start(|asked, before| match before {
+        0 => lengths(asked).cut_at(5),
+        _ => lengths(asked),
+    });
+    assert_eq!(score(&format!("reward+http://{}", server.address), &["abc"]), [3.0]);
+    let server = FakeServer::start(|asked, _| lengths(asked).cut_at(5));
+    let message = failure(&format!("reward+http://{}", server.address), &["abc"]);
+    assert!(message.contains("the connection ended before the answer did"), "{message}");
+    assert!(message.contains("gave up after 2 tries"), "{message}");
+    assert_eq!(server.posted().len(), 2);
+}
+
+#[test]
+fn control_characters_of_a_server_are_shown_and_not_obeyed() {
+    let answers = [
+        json!([[{"label": "\u{1b}[2Ja", "score": 1}, {"label": "b", "score": 0}]]),
+        json!({"data": [{"label": "\u{1b}[2Ja", "probs": [0.5, 0.2, 0.3]}]}),
+        json!("\u{1b}[2J"),
+    ];
+    for answer in answers {
+        let server = constant(answer);
+        for scheme in ["tei", "vllm", "completions", "reward"] {
+            let label = if matches!(scheme, "tei" | "vllm") { "#zzz" } else { "" };
+            let message = failure(&format!("{scheme}+http://{}{label}", server.address), &["abc"]);
+            assert!(!message.contains('\u{1b}'), "{message:?}");
+        }
+    }
+    let server = FakeServer::start(|_, _| Reply::text(400, "\u{1b}[2J\u{202e}"));
+    let message = failure(&format!("reward+http://{}", server.address), &["abc"]);
+    assert!(!message.contains(['\u{1b}', '\u{202e}']), "{message:?}");
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_for_a_server_and_the_pauses_between_tries() {
+    let slow = |asked: &Asked, _: usize| lengths(asked).after(Duration::from_secs(30));
+    let busy = |_: &Asked, _: usize| Reply::text(503, "later").header("retry-after", "30");
+    for server in [FakeServer::start(slow), FakeServer::start(busy)] {
+        let interrupt = Interrupt::new();
+        let mut options = quick();
+        options.interrupt = interrupt.clone();
+        options.batch = Some(1);
+        let reward = build_with(&format!("reward+http://{}", server.address), options);
+        let reward = reward.expect("a reward");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| reward.score(&["a", "b", "c"]));
+            while server.posted().is_empty() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let begin = Instant::now();
+            interrupt.raise();
+            let error = waiting.join().expect("no panic").expect_err("interrupted");
+            assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+            assert!(Error::is_interruption(&error), "{error}");
+        });
+        let before = server.posted().len();
+        assert!(Error::is_interruption(&reward.score(&["d"]).expect_err("still raised")));
+        assert_eq!(server.posted().len(), before, "nothing more is sent");
+    }
 }
 
 #[test]

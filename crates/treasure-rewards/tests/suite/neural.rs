@@ -1,14 +1,14 @@
 //! Classifiers, scorers and likelihood bounds: golden numbers, windows, labels, batches.
 
-mod support;
-
 use std::{path::Path, sync::Arc};
 
+use crate::support::{build, build_with, close, failure, quick, score};
 use proptest::prelude::*;
-use support::{build, build_with, close, failure, quick, score};
 use treasure_core::Key;
 use treasure_models::{Classifier, LoadOptions, Resolver, Scorer};
-use treasure_rewards::{Composite, Preset, RewardOptions, Spec, TextReward, neural::NelboReward};
+use treasure_rewards::{
+    Composite, Preset, Range, RewardOptions, Spec, TextReward, neural::NelboReward,
+};
 use treasure_testkit::JointTable;
 
 fn roberta() -> String {
@@ -46,6 +46,100 @@ fn a_classifier_gives_probability_or_accuracy_if_asked() {
     near(score(&format!("prob:hf:{}#1", roberta()), &[text])[0], golden[1].exp());
     assert_eq!(score(&format!("accuracy:hf:{}#1", roberta()), &[text]), [0.0]);
     assert_eq!(score(&format!("accuracy:hf:{}#2", roberta()), &[text]), [1.0]);
+}
+
+#[test]
+fn a_raw_label_is_its_logit() {
+    let classifier =
+        Classifier::load(&Resolver::new(), &roberta(), &LoadOptions::default()).expect("loads");
+    let (text, _) = GOLDEN[0];
+    let ids = classifier.ids(text).expect("ids");
+    let logits = classifier.logits_ids(&[&ids]).expect("a row").remove(0);
+    let reward = build(&format!("raw:hf:{}#1", roberta()));
+    assert_eq!(reward.score(&[text]).expect("a score"), [f64::from(logits[1])]);
+    let row = reward.breakdown(&[text]).expect("a row").remove(0);
+    assert_eq!(row.total, f64::from(logits[1]));
+    assert_eq!(row.detail.expect("detail")["logits"]["LABEL_2"], f64::from(logits[2]));
+    assert_eq!(reward.breakdown_ids(&[&ids]).expect("a row")[0].total, f64::from(logits[1]));
+    assert_eq!(reward.range(), Range::ANY);
+}
+
+#[test]
+fn a_reward_model_of_one_output_gives_a_log_probability_or_its_raw_number() {
+    let directory = tempfile::tempdir().expect("a directory");
+    one_output(directory.path());
+    let name = directory.path().display().to_string();
+    let texts = [GOLDEN[0].0, GOLDEN[1].0];
+    let raw = score(&format!("raw:hf:{name}"), &texts);
+    assert_eq!(score(&format!("raw:hf:{name}#0"), &texts), raw);
+    assert_ne!(raw[0], raw[1]);
+    for spec in [format!("hf:{name}"), format!("hf:{name}#0")] {
+        for (value, raw) in score(&spec, &texts).iter().zip(&raw) {
+            close(*value, -(-raw).exp().ln_1p());
+        }
+    }
+}
+
+/// The classifier of three labels with only the last row of its output.
+fn one_output(directory: &Path) {
+    let from = Path::new(&roberta()).to_path_buf();
+    for file in std::fs::read_dir(&from).expect("a directory") {
+        let file = file.expect("a file");
+        std::fs::copy(file.path(), directory.join(file.file_name())).expect("copied");
+    }
+    let config = std::fs::read_to_string(from.join("config.json")).expect("a config");
+    let mut config: serde_json::Value = serde_json::from_str(&config).expect("JSON");
+    config["id2label"] = serde_json::json!({"0": "LABEL_0"});
+    config["label2id"] = serde_json::json!({"LABEL_0": 0});
+    config["num_labels"] = serde_json::json!(1);
+    std::fs::write(directory.join("config.json"), config.to_string()).expect("written");
+    let weights = std::fs::read(from.join("model.safetensors")).expect("weights");
+    let length = u64::from_le_bytes(weights[..8].try_into().expect("eight bytes")) as usize;
+    let header: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(&weights[8..8 + length]).expect("a header");
+    let (mut kept, mut data) = (serde_json::Map::new(), Vec::new());
+    for (name, mut entry) in header {
+        if name == "__metadata__" {
+            continue;
+        }
+        let offset = |at: usize| entry["data_offsets"][at].as_u64().expect("a number") as usize;
+        let mut bytes = &weights[8 + length..][offset(0)..offset(1)];
+        if name.starts_with("classifier.out_proj") {
+            bytes = &bytes[bytes.len() / 3 * 2..];
+            entry["shape"][0] = serde_json::json!(1);
+        }
+        entry["data_offsets"] = serde_json::json!([data.len(), data.len() + bytes.len()]);
+        data.extend(bytes);
+        kept.insert(name, entry);
+    }
+    let header = serde_json::Value::Object(kept).to_string();
+    let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat();
+    std::fs::write(directory.join("model.safetensors"), file).expect("written");
+}
+
+#[test]
+fn a_text_that_was_cut_is_said_to_be() {
+    let classifier =
+        Classifier::load(&Resolver::new(), &roberta(), &LoadOptions::default()).expect("loads");
+    let long = "The lake was quiet. ".repeat(60);
+    let all = classifier.tokenizer().expect("a tokenizer").encode(&long, true).expect("ids").len();
+    assert!(all > classifier.max_len());
+    let reward = build(&format!("hf:{}#1", roberta()));
+    let rows = reward.breakdown(&[&long, "The lake."]).expect("rows");
+    let detail = rows[0].detail.clone().expect("detail");
+    assert_eq!(detail["truncated"], true);
+    assert_eq!(detail["tokens"], classifier.max_len());
+    assert_eq!(detail["of_tokens"], all);
+    assert_eq!(rows[0].total, reward.score(&[&long]).expect("a score")[0]);
+    assert!(rows[1].detail.as_ref().expect("detail").get("truncated").is_none());
+
+    let directory = tempfile::tempdir().expect("a directory");
+    tiny_gpt2(directory.path(), true);
+    let reward = build(&format!("ppl:{}", directory.path().display()));
+    let rows = reward.breakdown(&[&long, "The lake."]).expect("rows");
+    let detail = rows[0].detail.clone().expect("detail");
+    assert_eq!((&detail["truncated"], &detail["tokens"]), (&true.into(), &63.into()));
+    assert!(rows[1].detail.as_ref().expect("detail").get("truncated").is_none());
 }
 
 #[test]

@@ -1,5 +1,4 @@
 //! A small HTTP server inside the test process: it answers what a test tells it to, and remembers what it was asked.
-#![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -13,9 +12,6 @@ use std::{
 };
 
 use serde_json::Value;
-use treasure_rewards::{
-    Composite, RemoteOptions, Result, RewardOptions, Rewards, Spec, TextReward,
-};
 
 /// What a server was asked.
 #[derive(Clone, Debug)]
@@ -23,6 +19,7 @@ pub struct Asked {
     pub method: String,
     pub path: String,
     pub authorization: Option<String>,
+    pub accept_encoding: Option<String>,
     pub body: Value,
 }
 
@@ -30,8 +27,10 @@ pub struct Asked {
 pub struct Reply {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
-    pub body: String,
+    pub body: Vec<u8>,
     pub pause: Duration,
+    /// How much of the body is sent before the connection ends.
+    pub cut: Option<usize>,
 }
 
 impl Reply {
@@ -39,8 +38,14 @@ impl Reply {
         Self::text(200, body.to_string())
     }
 
-    pub fn text(status: u16, body: impl Into<String>) -> Self {
-        Self { status, headers: Vec::new(), body: body.into(), pause: Duration::ZERO }
+    pub fn text(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        let (headers, body) = (Vec::new(), body.into());
+        Self { status, headers, body, pause: Duration::ZERO, cut: None }
+    }
+
+    pub fn cut_at(mut self, bytes: usize) -> Self {
+        self.cut = Some(bytes);
+        self
     }
 
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -127,7 +132,8 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked, usi
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     let mut stream = &stream;
-    let _ = stream.write_all(format!("{head}\r\n{}", reply.body).as_bytes());
+    let body = &reply.body[..reply.cut.unwrap_or(reply.body.len())];
+    let _ = stream.write_all(&[head.as_bytes(), b"\r\n", body].concat());
 }
 
 fn read_request(stream: &TcpStream) -> Option<Asked> {
@@ -136,13 +142,14 @@ fn read_request(stream: &TcpStream) -> Option<Asked> {
     reader.read_line(&mut line).ok()?;
     let mut words = line.split_whitespace();
     let (method, path) = (words.next()?.to_string(), words.next()?.to_string());
-    let (mut length, mut authorization) = (0, None);
+    let (mut length, mut authorization, mut accept_encoding) = (0, None, None);
     loop {
         let mut header = String::new();
         reader.read_line(&mut header).ok()?;
         let Some((name, value)) = header.trim().split_once(':') else { break };
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.trim().parse().ok()?,
+            "accept-encoding" => accept_encoding = Some(value.trim().to_string()),
             "authorization" => authorization = Some(value.trim().to_string()),
             _ => {}
         }
@@ -150,56 +157,5 @@ fn read_request(stream: &TcpStream) -> Option<Asked> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    Some(Asked { method, path, authorization, body })
-}
-
-/// Options with pauses short enough for tests.
-pub fn quick() -> RewardOptions {
-    RewardOptions {
-        remote: RemoteOptions {
-            first_pause: Duration::from_millis(1),
-            timeout: Duration::from_secs(20),
-            ..RemoteOptions::default()
-        },
-        ..RewardOptions::default()
-    }
-}
-
-pub fn build_with(spec: &str, options: RewardOptions) -> Result<Arc<Composite>> {
-    let spec: Spec = spec.parse()?;
-    Rewards::new(treasure_models::Resolver::new().offline(), options).build(&spec)
-}
-
-pub fn build(spec: &str) -> Arc<Composite> {
-    build_with(spec, quick()).expect("a valid reward")
-}
-
-pub fn score(spec: &str, texts: &[&str]) -> Vec<f64> {
-    build(spec).score(texts).expect("a score")
-}
-
-/// What went wrong, as a user would see it.
-pub fn failure(spec: &str, texts: &[&str]) -> String {
-    match build_with(spec, quick()) {
-        Err(error) => whole(&error),
-        Ok(reward) => whole(&reward.score(texts).expect_err("an error")),
-    }
-}
-
-/// An error with its causes and its hint.
-pub fn whole(error: &treasure_rewards::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        text.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    if let Some(hint) = error.hint() {
-        text.push_str(&format!("\nhint: {hint}"));
-    }
-    text
-}
-
-pub fn close(left: f64, right: f64) {
-    assert!((left - right).abs() < 1e-9, "{left} is not {right}");
+    Some(Asked { method, path, authorization, accept_encoding, body })
 }

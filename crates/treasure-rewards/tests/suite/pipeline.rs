@@ -1,14 +1,12 @@
 //! From tokens to text to views: fixed text byte for byte, EOS, windows, clean-up.
 
-mod support;
-
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
+use crate::support::build;
 use proptest::prelude::*;
-use support::build;
 use treasure_core::{Bans, Limits, MaskedSeq, NoiseSchedule, Problem, Reward, TokenId, View};
 use treasure_rewards::{
     Composite, Detokenize, Layout, Piece, Pipeline, Result, Spec, TextOptions, TextReward, Window,
@@ -149,7 +147,7 @@ fn composite(spec: &str, rewards: Vec<Arc<FirstWords>>) -> Arc<Composite> {
 
 #[test]
 fn changes_outside_the_window_leave_the_view_as_it_was() {
-    let reward = composite("exec:a", vec![FirstWords::new("a", 2)]);
+    let reward = composite("ppl:a", vec![FirstWords::new("a", 2)]);
     let pipeline = Pipeline::new(reward, Arc::new(Words), Layout::prompt("the", 1, 4), [EOS]);
     let view = |tokens: &[TokenId]| pipeline.view(tokens).expect("a view");
     assert_eq!(view(&[2, 3, 4, 6, 2]), view(&[2, 3, 6, 4, 3]));
@@ -161,7 +159,7 @@ fn changes_outside_the_window_leave_the_view_as_it_was() {
 #[test]
 fn the_widest_window_of_several_rewards_counts() {
     let rewards = vec![FirstWords::new("a", 1), FirstWords::new("b", 3)];
-    let reward = composite("exec:a + exec:b", rewards);
+    let reward = composite("ppl:a + ppl:b", rewards);
     assert_eq!(reward.seen("one two three four five").expect("a window"), "one two three ");
     assert_eq!(reward.seen("one two").expect("a window"), "one two");
 }
@@ -195,7 +193,7 @@ fn a_breakdown_of_tokens_is_that_of_their_text() {
 #[test]
 fn siblings_that_leave_the_scored_text_unchanged_cost_nothing() {
     let words = FirstWords::new("a", 2);
-    let reward = composite("exec:a", vec![words.clone()]);
+    let reward = composite("ppl:a", vec![words.clone()]);
     let pipeline = Pipeline::new(reward, Arc::new(Words), Layout::prompt("the", 1, 4), [EOS]);
     let table = JointTable::product(&vec![vec![1.0; WORDS.len()]; 5]);
     let start = MaskedSeq::from_slots([Some(2), None, None, None, None]);
@@ -214,7 +212,7 @@ proptest! {
     #[test]
     fn a_window_scores_as_the_whole_text(text in "[ab é]{0,24}", first in 1usize..4, second in 1usize..6) {
         let rewards = vec![FirstWords::new("a", first), FirstWords::new("b", second)];
-        let reward = composite("exec:a + exec:b", rewards);
+        let reward = composite("ppl:a + ppl:b", rewards);
         let seen = reward.seen(&text).expect("a window");
         prop_assert!(text.starts_with(seen));
         prop_assert_eq!(reward.score(&[&text]).expect("a score"), reward.score(&[seen]).expect("a score"));
