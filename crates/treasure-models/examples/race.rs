@@ -11,8 +11,7 @@ use std::{
 };
 
 use treasure_models::{
-    exec::{Isa, Keep, Question, Runner, Sequence},
-    kernels::register_flops,
+    exec::{Isa, Keep, RowQuestion, Runner, Sequence, register_flops},
     stack::{
         Activation, Attention, Block, Classify, Conditioning, Embed, FeedForward, Head, Layout,
         Linear, Norm, NormKind, PositionRule, Rotary, Stack, Storage, Table, Visibility,
@@ -249,9 +248,10 @@ fn main() -> Anyhow<()> {
     let (dit, dit_head) = load_dit(&folder.join("dit.bin"))?;
     let (gpt2, gpt2_head) = load_gpt2(&folder.join("gpt2.bin"))?;
     let (roberta, classify) = load_roberta(&folder.join("roberta.bin"))?;
-    let isa =
-        if std::env::args().nth(2).as_deref() == Some("avx2") { Isa::Avx2 } else { Isa::best() };
-    let isa = isa.min(Isa::best());
+    let isa = match std::env::args().nth(2) {
+        Some(name) => Isa::named(&name).ok_or("this machine has no such instructions")?,
+        None => Isa::best(),
+    };
     let runner = Runner::new().with_isa(isa);
     let mut out = std::io::stdout().lock();
     writeln!(out, "ready")?;
@@ -284,8 +284,8 @@ fn main() -> Anyhow<()> {
                     .collect();
                 let hidden = runner.hidden(&dit, &sequences)?;
                 if variant == "head" {
-                    let ask = |row| Question { row, best: true, ..Question::default() };
-                    let questions: Vec<Question<'_>> = (0..rows * len).map(ask).collect();
+                    let ask = |row| RowQuestion { row, best: true, ..RowQuestion::default() };
+                    let questions: Vec<RowQuestion<'_>> = (0..rows * len).map(ask).collect();
                     let answers = runner.ask(&dit_head, hidden.values(), &questions)?;
                     answers.iter().filter_map(|a| a.best).map(|(token, _)| f64::from(token)).sum()
                 } else {

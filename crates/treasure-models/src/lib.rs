@@ -11,7 +11,7 @@ mod describe;
 mod error;
 pub mod exec;
 pub mod gguf;
-pub mod kernels;
+mod kernels;
 mod load;
 mod masked_lm;
 mod options;

@@ -241,11 +241,11 @@ impl MaskedLm {
             }
             plans.push(plan);
         }
-        let questions: Vec<exec::Question<'_>> = plans
+        let questions: Vec<exec::RowQuestion<'_>> = plans
             .iter()
             .flat_map(|plan| &plan.asks)
             .enumerate()
-            .map(|(row, ask)| exec::Question {
+            .map(|(row, ask)| exec::RowQuestion {
                 row,
                 banned: &ask.banned,
                 best: ask.best,
@@ -343,9 +343,9 @@ impl<'a> Plan<'a> {
     fn assemble(
         &self,
         question: &Question<'_>,
-        answers: &mut impl Iterator<Item = exec::Answer>,
+        answers: &mut impl Iterator<Item = exec::RowAnswer>,
     ) -> Result<Answer> {
-        let given: Vec<exec::Answer> = answers.take(self.asks.len()).collect();
+        let given: Vec<exec::RowAnswer> = answers.take(self.asks.len()).collect();
         let of = |position: usize| &given[self.slots[&position]];
         let nothing = |position: usize| {
             Error::expected(format!("position {position}"), "an allowed token", "all banned")

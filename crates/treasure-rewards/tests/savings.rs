@@ -17,10 +17,9 @@ use treasure_core::{
 };
 use treasure_models::{
     Classifier, LoadOptions, MaskedLm, Resolver, Scorer,
-    exec::{self, Isa, Keep, Runner, Sequence},
-    kernels::{activate, project},
+    exec::{Keep, RowQuestion, Runner, Sequence},
     mean_nll,
-    stack::{Head, Linear, Stack},
+    stack::{Head, Stack},
 };
 use treasure_rewards::{Layout, Pipeline, RewardOptions, Rewards};
 
@@ -133,11 +132,7 @@ impl Judge {
                 let (stack, classify) = model.network();
                 let mut row = hidden(stack, &model.ids(text).expect("ids"));
                 row.truncate(stack.width());
-                if let Some((dense, activation)) = &classify.dense {
-                    row = apply(dense, &row);
-                    activate(Isa::best(), *activation, &mut row);
-                }
-                let logits = apply(&classify.classifier, &row);
+                let logits = Runner::new().class_logits(classify, &row).expect("logits");
                 let wide = logits.iter().map(|&x| f64::from(x));
                 let largest = wide.clone().fold(f64::NEG_INFINITY, f64::max);
                 let sum: f64 = wide.map(|x| (x - largest).exp()).sum();
@@ -150,7 +145,7 @@ impl Judge {
                 let nll = |(row, next): (&[f32], &u32)| {
                     let tokens = [*next];
                     let question =
-                        exec::Question { normaliser: true, tokens: &tokens, ..Default::default() };
+                        RowQuestion { normaliser: true, tokens: &tokens, ..Default::default() };
                     let answer = &Runner::new().ask(head, row, &[question]).expect("an answer")[0];
                     answer.normaliser.expect("a normaliser") - f64::from(answer.logits[0])
                 };
@@ -160,13 +155,6 @@ impl Judge {
             }
         }
     }
-}
-
-fn apply(linear: &Linear, row: &[f32]) -> Vec<f32> {
-    let mut to = vec![0.0; linear.outputs()];
-    let load = |_: usize, to: &mut [f32]| to.copy_from_slice(row);
-    project(Isa::best(), 1, load, &mut [(linear, &mut to[..])]);
-    to
 }
 
 /// Every node of a search with its value to the bit, then the answer.

@@ -10,7 +10,7 @@ use treasure_core::{
     Bans, Denoiser as _, Key, Limits, MaskedSeq, NoiseSchedule, Problem, Question, Silent, State,
     Want,
 };
-use treasure_models::{exec::Isa, kernels::register_flops};
+use treasure_models::exec::{Isa, register_flops};
 use treasure_rewards::{Start, TextReward as _};
 
 use super::generate::{Limits as LengthOptions, RewardOptions};

@@ -16,7 +16,7 @@ use treasure_core::{
     Answer, Cost, Denoiser, Encoding, Event, Facts, Key, Limits, MaskedSeq, NoiseSchedule,
     Observer, Problem, Question, Result, Reward, State, TokenId, View,
 };
-use treasure_models::kernels::operations;
+use treasure_models::exec::operations;
 use treasure_rewards::Start;
 
 use crate::{

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::ragged::Ragged;
 use crate::{
     kernels::{
-        Aligned, Inputs, Isa, Lie, Packed, Plain, Segment, Shift, attend, normalise, project,
+        Aligned, Inputs, Isa, Lie, Packed, Plain, Segments, Shift, attend, normalise, project,
         project_activated, project_added,
     },
     stack::{Attention, Block, FeedForward, Norm, Stack},
@@ -200,7 +200,7 @@ struct Layer<'a> {
     block: &'a Block,
     batch: &'a Ragged,
     rows: &'a [usize],
-    segments: &'a [Segment],
+    segments: &'a Segments,
     modulation: Option<Modulated>,
     /// In the first layer: rows with the same input.
     kinds: Option<&'a Kinds>,
@@ -275,7 +275,7 @@ impl Layer<'_> {
         } else {
             &batch.positions
         };
-        let table = rotary.as_ref().map(|rotary| rotary.table(batch.longest()));
+        let table = rotary.as_ref().map(|rotary| rotary.table(batch.segments.longest()));
         let inputs = Inputs {
             heads: *heads,
             kv_heads: *kv_heads,

@@ -13,7 +13,7 @@ mod tests;
 pub use ragged::{Keep, Sequence};
 pub use runner::{Hidden, Runner};
 
-pub use crate::kernels::{Answer, Isa, Question};
+pub use crate::kernels::{Isa, RowAnswer, RowQuestion, operations, register_flops};
 use crate::stack::StackError;
 
 /// A batch that a network cannot run.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::ExecError;
 use crate::{
-    kernels::Segment,
+    kernels::Segments,
     stack::{Embed, PositionRule, Stack},
 };
 
@@ -49,21 +49,16 @@ pub(super) struct Ragged {
     /// Whose noise level applies, per row.
     pub owners: Vec<usize>,
     /// Attention of all rows.
-    pub segments: Vec<Segment>,
+    pub segments: Segments,
     /// Rows wanted in the end.
     pub kept: Vec<usize>,
     /// Attention of the wanted rows alone, `queries` counting within `kept`.
-    pub kept_segments: Vec<Segment>,
+    pub kept_segments: Segments,
     /// Noise levels by owner.
     pub sigmas: Vec<f32>,
 }
 
 impl Ragged {
-    /// The longest run of keys.
-    pub fn longest(&self) -> usize {
-        self.segments.iter().map(|s| s.keys.iter().map(Range::len).sum()).max().unwrap_or(0)
-    }
-
     /// Appends rows for `tokens[shared..]`; the first `shared` tokens were run before as rows `prefix`.
     /// Returns the rows of the whole sequence.
     fn append(
@@ -86,7 +81,7 @@ impl Ragged {
         let own = start..self.tokens.len();
         if !own.is_empty() {
             keys.push(own.clone());
-            self.segments.push(Segment { queries: own, keys: keys.clone() });
+            self.segments.push(own.len(), keys.clone());
         }
         keys
     }
@@ -105,7 +100,7 @@ impl Ragged {
                     ragged.kept.extend(positions.iter().map(|p| start + p))
                 }
             }
-            ragged.kept_segments.push(Segment { queries: first..ragged.kept.len(), keys });
+            ragged.kept_segments.push(ragged.kept.len() - first, keys);
         }
         ragged
     }

@@ -8,7 +8,7 @@ use std::{
 use rayon::prelude::*;
 
 use super::{
-    Answer, ExecError, Isa, Keep, Question, Sequence,
+    ExecError, Isa, Keep, RowAnswer, RowQuestion, Sequence,
     forward::{Arena, forward},
     ragged::{Ragged, check_sequence, common_prefix},
 };
@@ -135,8 +135,7 @@ impl Runner {
             .collect();
         let run = |part: &&[Sequence<'_>]| {
             let ragged = Ragged::of_sequences(&stack.embed, part);
-            let ends: Vec<usize> = ragged.kept_segments.iter().map(|s| s.queries.end).collect();
-            (self.forward(stack, &ragged), ends)
+            (self.forward(stack, &ragged), ragged.kept_segments.ends().to_vec())
         };
         let done: Vec<(Vec<f32>, Vec<usize>)> = match self.side_by_side(stack) {
             true => self.inside(|| parts.par_iter().with_max_len(1).map(run).collect()),
@@ -176,8 +175,8 @@ impl Runner {
         &self,
         head: &Head,
         hidden: &[f32],
-        questions: &[Question<'_>],
-    ) -> Result<Vec<Answer>, ExecError> {
+        questions: &[RowQuestion<'_>],
+    ) -> Result<Vec<RowAnswer>, ExecError> {
         check_rows(head.transform.as_ref().map_or(&head.decoder, |t| &t.dense), hidden)?;
         let (width, vocabulary) = (head.decoder.inputs(), head.vocabulary());
         for question in questions {
@@ -300,10 +299,15 @@ impl Runner {
                 }
             }
         }
-        let questions: Vec<Question<'_>> = followers
+        let questions: Vec<RowQuestion<'_>> = followers
             .iter()
             .enumerate()
-            .map(|(row, tokens)| Question { row, normaliser: true, tokens, ..Question::default() })
+            .map(|(row, tokens)| RowQuestion {
+                row,
+                normaliser: true,
+                tokens,
+                ..RowQuestion::default()
+            })
             .collect();
         let answers = self.ask(head, &hidden, &questions)?;
         for (&i, path) in order.iter().zip(&paths) {
@@ -341,19 +345,22 @@ impl Runner {
             })
             .collect();
         let hidden = self.hidden(stack, &sequences)?;
-        check_rows(
-            classify.dense.as_ref().map_or(&classify.classifier, |(dense, _)| dense),
-            hidden.values(),
-        )?;
-        let mut rows = hidden.values;
-        if let Some((dense, activation)) = &classify.dense {
-            rows = self.apply(dense, &rows);
-            kernels::activate(self.isa(), *activation, &mut rows);
-        }
-        check_rows(&classify.classifier, &rows)?;
         let labels = classify.classifier.outputs();
-        let logits = self.apply(&classify.classifier, &rows);
+        let logits = self.class_logits(classify, hidden.values())?;
         Ok(places.iter().map(|place| logits[place * labels..][..labels].to_vec()).collect())
+    }
+
+    /// Class logits of hidden rows, `[rows, labels]`.
+    pub fn class_logits(&self, classify: &Classify, hidden: &[f32]) -> Result<Vec<f32>, ExecError> {
+        let Some((dense, activation)) = &classify.dense else {
+            check_rows(&classify.classifier, hidden)?;
+            return Ok(self.apply(&classify.classifier, hidden));
+        };
+        check_rows(dense, hidden)?;
+        let mut rows = self.apply(dense, hidden);
+        kernels::activate(self.isa(), *activation, &mut rows);
+        check_rows(&classify.classifier, &rows)?;
+        Ok(self.apply(&classify.classifier, &rows))
     }
 }
 

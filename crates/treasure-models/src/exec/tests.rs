@@ -488,7 +488,7 @@ fn bad_batches_are_refused_with_the_reason() {
     assert_eq!(run(&stack, &[5; 59], Keep::All), "sequence: expected at most 58 tokens, got 59");
     assert_eq!(run(&stack, &[5; 3], Keep::Positions(&[3])), "position 3: expected one below 3");
     assert!(matches!(runner.nll(&stack, &head, &[&[1, 2]]), Err(ExecError::NotCausal)));
-    let question = Question { row: 1, best: true, ..Default::default() };
+    let question = RowQuestion { row: 1, best: true, ..Default::default() };
     assert!(runner.ask(&head, &[0.0; 14], &[question]).is_err());
     assert!(runner.ask(&head, &[0.0; 15], &[]).is_err());
     stack.blocks[1].attention.kv_heads = 3;

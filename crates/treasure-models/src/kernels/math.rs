@@ -82,7 +82,7 @@ pub(crate) fn activate_all<F: MulAdd>(activation: Activation, values: &mut [f32]
 
 per_isa! {
     /// Applies an activation to every number.
-    pub fn activate(activation: Activation, values: &mut [f32]) = activate_all;
+    pub(crate) fn activate(activation: Activation, values: &mut [f32]) = activate_all;
 }
 
 /// Sums in lanes: number `i` goes to lane `i % 16`, lanes are added in one fixed order.
@@ -131,20 +131,17 @@ pub(crate) fn lane_max(values: &[f32]) -> f32 {
     fold_lanes(lanes, larger)
 }
 
-#[inline(always)]
-fn exp_all<F: MulAdd>(values: &mut [f32]) {
-    values.iter_mut().for_each(|x| *x = exp::<F>(*x));
-}
-
-per_isa! {
-    /// Replaces every number by its exponential.
-    pub fn exponentials(values: &mut [f32]) = exp_all;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kernels::Isa;
+
+    #[inline(always)]
+    fn exp_all<F: MulAdd>(values: &mut [f32]) {
+        values.iter_mut().for_each(|x| *x = exp::<F>(*x));
+    }
+
+    per_isa! { fn exponentials(values: &mut [f32]) = exp_all; }
 
     fn grid() -> Vec<f32> {
         (-90_000..90_000).map(|i| i as f32 * 1e-3 + 3.7e-5).collect()

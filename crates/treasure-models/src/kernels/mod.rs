@@ -1,7 +1,8 @@
 //! The arithmetic: one matrix product on packed weights, attention, norms and activations on plain slices.
 //!
 //! Every result is summed in one fixed order, so a row comes out bitwise the same alone, in any batch and
-//! at any thread count. All `unsafe` code of the crate lives here.
+//! at any thread count. All `unsafe` code of the crate lives here, and nothing outside the crate can call it:
+//! what a kernel takes for granted is promised by types that only this crate makes ([`Isa`], [`Segments`]).
 
 mod attention;
 mod buffer;
@@ -19,14 +20,14 @@ mod tile;
 mod vocabulary;
 mod widen;
 
-pub(crate) use attention::MAX_HEAD_DIM;
-pub use attention::{Inputs, Segment, attend};
+pub(crate) use attention::{Inputs, MAX_HEAD_DIM, Segments, attend};
 pub use buffer::Aligned;
 pub use count::operations;
 pub use isa::Isa;
-pub use math::{activate, exponentials};
-pub use norm::{Shift, normalise};
+pub(crate) use math::activate;
+pub(crate) use norm::{Shift, normalise};
 pub use peak::register_flops;
-pub use product::{project, project_activated, project_added};
-pub use rows::{Lie, Packed, Plain, Rows};
-pub use vocabulary::{Answer, Question, answer};
+pub(crate) use product::{project, project_activated, project_added};
+pub(crate) use rows::{Lie, Packed, Plain};
+pub(crate) use vocabulary::answer;
+pub use vocabulary::{RowAnswer, RowQuestion};

@@ -1,4 +1,4 @@
-//! Questions about rows of logits, answered without ever holding the logits.
+//! RowQuestions about rows of logits, answered without ever holding the logits.
 //!
 //! One pass over the vocabulary keeps, per row and panel of 32 tokens, the maximum and the sum of
 //! exponentials. Argmax, top-k, draws and single logits then need a panel or two of a row again, which
@@ -17,7 +17,7 @@ use crate::stack::{Linear, PANEL};
 
 /// What is asked about one row of logits. Banned tokens have logit −∞ throughout.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Question<'a> {
+pub struct RowQuestion<'a> {
     /// Which hidden row.
     pub row: usize,
     /// Tokens without mass, in increasing order.
@@ -34,10 +34,10 @@ pub struct Question<'a> {
     pub tokens: &'a [u32],
 }
 
-/// The answer to a [`Question`]; parts not asked for are empty. Parts that need a token are empty, too,
+/// The answer to a [`RowQuestion`]; parts not asked for are empty. Parts that need a token are empty, too,
 /// when every token is banned.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
+pub struct RowAnswer {
     /// The likeliest token and its logit; ties go to the lowest id.
     pub best: Option<(u32, f32)>,
     /// The likeliest tokens and their logits, best first, ties by lowest id.
@@ -53,16 +53,16 @@ pub struct Answer {
 /// Rows per pass: bounds the memory for panel maxima and sums.
 const ROWS_PER_PASS: usize = 512;
 
-/// Answers questions about rows `hidden[row · width..]`, `width = decoder.inputs()`.
+/// RowAnswers questions about rows `hidden[row · width..]`, `width = decoder.inputs()`.
 ///
 /// # Panics
 /// If a question names a row or token that does not exist.
-pub fn answer(
+pub(crate) fn answer(
     isa: Isa,
     decoder: &Linear,
     hidden: &[f32],
-    questions: &[Question<'_>],
-) -> Vec<Answer> {
+    questions: &[RowQuestion<'_>],
+) -> Vec<RowAnswer> {
     questions
         .chunks(ROWS_PER_PASS)
         .flat_map(|part| answer_part(isa, decoder, hidden, part))
@@ -80,14 +80,14 @@ fn answer_part(
     isa: Isa,
     decoder: &Linear,
     hidden: &[f32],
-    questions: &[Question<'_>],
-) -> Vec<Answer> {
+    questions: &[RowQuestion<'_>],
+) -> Vec<RowAnswer> {
     let width = decoder.inputs();
-    let hidden_row = |question: &Question<'_>| &hidden[question.row * width..][..width];
-    let sums_wanted = |q: &Question<'_>| q.normaliser || !q.draws.is_empty();
-    // Questions that only want single logits do not take part in the pass.
-    let in_pass = |q: &&Question<'_>| q.best || q.top > 0 || sums_wanted(q);
-    let asked: Vec<&Question<'_>> = questions.iter().filter(in_pass).collect();
+    let hidden_row = |question: &RowQuestion<'_>| &hidden[question.row * width..][..width];
+    let sums_wanted = |q: &RowQuestion<'_>| q.normaliser || !q.draws.is_empty();
+    // RowQuestions that only want single logits do not take part in the pass.
+    let in_pass = |q: &&RowQuestion<'_>| q.best || q.top > 0 || sums_wanted(q);
+    let asked: Vec<&RowQuestion<'_>> = questions.iter().filter(in_pass).collect();
     let count = decoder.outputs().div_ceil(PANEL);
     let mut panels = Panels {
         count,
@@ -110,7 +110,7 @@ fn answer_part(
                 }
                 logits[spot.width..].fill(f32::NEG_INFINITY);
                 ban(question.banned, spot.column, logits);
-                // SAFETY: every (row, panel) is delivered once.
+                // SAFETY: `product` delivers every (row, panel) once; the two matrices are different ones.
                 let (to_largest, to_sum) = unsafe {
                     let sum =
                         if keep_sums { sums.spot(spot.row + r, panel, 1) } else { &mut [][..] };
@@ -147,8 +147,8 @@ fn answer_part(
                 ban(question.banned, start, &mut logits);
                 logits
             };
-            let mut answer =
-                slot.map_or_else(Answer::default, |slot| panels.resolve(slot, question, &logits));
+            let mut answer = slot
+                .map_or_else(RowAnswer::default, |slot| panels.resolve(slot, question, &logits));
             let single = |&token: &u32| logits(token as usize / PANEL)[token as usize % PANEL];
             answer.logits = question.tokens.iter().map(single).collect();
             answer
@@ -186,11 +186,11 @@ impl Panels {
     fn resolve(
         &self,
         slot: usize,
-        question: &Question<'_>,
+        question: &RowQuestion<'_>,
         logits: &dyn Fn(usize) -> [f32; PANEL],
-    ) -> Answer {
+    ) -> RowAnswer {
         let largest = &self.largest[slot * self.count..][..self.count];
-        let mut answer = Answer::default();
+        let mut answer = RowAnswer::default();
         let Some((best_panel, max)) = first_largest(largest) else { return answer };
         if question.best {
             let best = first_largest(&logits(best_panel));

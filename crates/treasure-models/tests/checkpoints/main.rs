@@ -1,6 +1,7 @@
 //! Checkpoints through the public loading path: golden numbers, equal containers, bad input.
 
 mod bad_input;
+mod bits;
 mod classifiers;
 mod containers;
 mod denoisers;
