@@ -2,7 +2,7 @@
 //!
 //! [`MaskedLm`] (denoisers), [`Scorer`] (autoregressive likelihoods) and [`Classifier`] (label
 //! probabilities) load by name through a [`Resolver`]. Each architecture fills a [`stack::Stack`], which
-//! [`exec::Runner`] runs; [`mod@reference`] runs the same stack through candle.
+//! [`exec::Runner`] runs.
 
 mod arch;
 mod classifier;
@@ -15,7 +15,6 @@ mod kernels;
 mod load;
 mod masked_lm;
 mod options;
-pub mod reference;
 mod scorer;
 mod source;
 pub mod stack;

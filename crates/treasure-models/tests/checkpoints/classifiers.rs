@@ -2,7 +2,7 @@
 
 use treasure_models::{Classifier, LoadOptions};
 
-use crate::support::*;
+use crate::{reference::Reference, support::*};
 
 fn load(family: &str) -> Classifier {
     Classifier::load(&resolver(), &spec(&golden(family)), &LoadOptions::default()).unwrap()
@@ -39,8 +39,7 @@ fn the_candle_path_matches_transformers() {
     for family in CLASSIFIERS {
         let model = load(family);
         let (stack, classify) = model.network();
-        let candle =
-            treasure_models::reference::Reference::new(stack, &candle_core::Device::Cpu).unwrap();
+        let candle = Reference::new(stack, &candle_core::Device::Cpu).unwrap();
         let io = Io::read(family);
         let hidden = candle.hidden(&io.ids("row0_input_ids")[0], 0.0).unwrap();
         let got: Vec<f32> = candle.classify(classify, &hidden).unwrap().to_vec1().unwrap();

@@ -1,9 +1,9 @@
 //! Denoisers against the logits of their reference implementations.
 
 use treasure_core::{Bans, Denoiser, MaskedSeq, Question, State, Want};
-use treasure_models::{Family, LoadOptions, MaskedLm, reference::Reference};
+use treasure_models::{Family, LoadOptions, MaskedLm};
 
-use crate::support::*;
+use crate::{reference::Reference, support::*};
 
 fn load(family: &str) -> MaskedLm {
     MaskedLm::load(&resolver(), &spec(&golden(family)), &options(family)).unwrap()

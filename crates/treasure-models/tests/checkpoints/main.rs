@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bits;
+mod blocks;
 mod classifiers;
 mod containers;
 mod denoisers;
@@ -10,6 +11,7 @@ mod hub;
 #[cfg(target_os = "linux")]
 mod memory;
 mod mutations;
+mod reference;
 mod scorers;
 mod support;
 mod tokenizers;

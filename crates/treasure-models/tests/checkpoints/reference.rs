@@ -1,11 +1,10 @@
 //! A plain candle forward pass over a [`Stack`], one sequence at a time: slow, short and easy to check.
 //!
-//! It is what the fast executor is tested against, and the path to other devices (features `cuda`, `metal`,
-//! `accelerate`, `mkl`, which are not exercised in CI). Weights are widened to f32.
+//! It is one of the things the fast executor is tested against. Weights are widened to f32.
 
 use candle_core::{D, DType, Device, IndexOp, Result, Tensor};
 
-use crate::stack::{
+use treasure_models::stack::{
     Activation, Attention, Block, Classify, Head, Linear, Norm, NormKind, PositionRule, Stack,
     Table, Visibility,
 };
