@@ -1,6 +1,9 @@
 //! What a model is, in the words of `treasure models inspect`.
 
-use crate::{Error, Family, LoadOptions, Resolver, Result, Role, Source, load, stack::Storage};
+use crate::{
+    Error, Family, LoadOptions, Resolver, Result, Role, Source, load, printable::printable,
+    stack::Storage,
+};
 
 /// Facts about a model. What was not looked at is `None`.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,6 +100,6 @@ fn front_matter(text: &str, key: &str) -> Option<String> {
     lines
         .take_while(|line| line.trim() != "---")
         .find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))
-        .map(|value| value.trim().trim_matches(['"', '\'']).to_owned())
+        .map(|value| printable(value.trim().trim_matches(['"', '\''])).into_owned())
         .filter(|value| !value.is_empty())
 }

@@ -15,6 +15,7 @@ mod kernels;
 mod load;
 mod masked_lm;
 mod options;
+mod printable;
 mod scorer;
 mod source;
 pub mod stack;

@@ -51,6 +51,14 @@ pub enum ExecError {
         "network: expected causal attention in every layer to score text, got a layer that looks ahead"
     )]
     NotCausal,
+    /// A row that overflowed, or was made of what is no number.
+    #[error("{what}: expected finite numbers, got {got}")]
+    NotFinite {
+        /// Which row.
+        what: String,
+        /// The first that is none.
+        got: String,
+    },
     /// Hidden rows and a head of different widths.
     #[error("head: expected {expected} inputs, got rows of {got}")]
     HeadWidth {

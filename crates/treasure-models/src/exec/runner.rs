@@ -15,6 +15,7 @@ use super::{
 use crate::{
     kernels::{self, Lie, Plain, normalise, project, project_activated},
     stack::{Classify, Head, Linear, Stack},
+    weights::all_finite,
 };
 
 /// Runs networks on the CPU. Cheap to share: buffers are pooled, results do not depend on who else runs.
@@ -142,6 +143,10 @@ impl Runner {
             false => parts.iter().map(run).collect(),
         };
         for (values, ends) in done {
+            check_finite(&values, width, |row| {
+                let sequence = hidden.ends.len() + ends.partition_point(|&end| end <= row);
+                format!("sequence {sequence}, hidden row {row}")
+            })?;
             let before = hidden.ends.last().copied().unwrap_or(0);
             hidden.values.extend(values);
             hidden.ends.extend(ends.iter().map(|end| before + end));
@@ -190,10 +195,22 @@ impl Runner {
                 return Err(ExecError::Token { token, vocabulary });
             }
         }
-        Ok(self.inside(|| match self.transformed(head, hidden) {
+        let answers = self.inside(|| match self.transformed(head, hidden) {
             Some(rows) => kernels::answer(self.isa(), &head.decoder, &rows, questions),
             None => kernels::answer(self.isa(), &head.decoder, hidden, questions),
-        }))
+        });
+        // Only a product that overflows gets here: weights and hidden rows are finite.
+        for (question, answer) in questions.iter().zip(&answers) {
+            let best = answer.best.into_iter().chain(answer.top.first().copied());
+            let some = best.map(|(_, logit)| f64::from(logit)).chain(answer.normaliser);
+            let wrong = |x: &f32| x.is_nan() || *x == f32::INFINITY;
+            let listed = answer.logits.iter().find(|x| wrong(x)).map(|&x| f64::from(x));
+            if let Some(got) = some.chain(listed).find(|x| !x.is_finite()) {
+                let what = format!("logits of row {}", question.row);
+                return Err(ExecError::NotFinite { what, got: got.to_string() });
+            }
+        }
+        Ok(answers)
     }
 
     /// All logits of hidden rows, `[rows, vocabulary]`: for checks and small vocabularies.
@@ -290,6 +307,11 @@ impl Runner {
         let inputs: Vec<&[u32]> = order.iter().map(|&i| &batch[i][..batch[i].len() - 1]).collect();
         let (ragged, paths) = Ragged::of_sorted_prefixes(&stack.embed, &inputs);
         let hidden = self.forward(stack, &ragged);
+        check_finite(&hidden, stack.width(), |row| {
+            let of_row = |path: &Vec<std::ops::Range<usize>>| path.iter().any(|r| r.contains(&row));
+            let sequence = paths.iter().position(of_row).map_or(0, |at| order[at]);
+            format!("sequence {sequence}, position {}", ragged.positions[row])
+        })?;
         // Which tokens follow each row, without repeats.
         let mut followers: Vec<Vec<u32>> = vec![Vec::new(); ragged.tokens.len()];
         for (&i, path) in order.iter().zip(&paths) {
@@ -347,6 +369,7 @@ impl Runner {
         let hidden = self.hidden(stack, &sequences)?;
         let labels = classify.classifier.outputs();
         let logits = self.class_logits(classify, hidden.values())?;
+        check_finite(&logits, labels, |row| format!("logits of sequence {row}"))?;
         Ok(places.iter().map(|place| logits[place * labels..][..labels].to_vec()).collect())
     }
 
@@ -358,10 +381,25 @@ impl Runner {
         };
         check_rows(dense, hidden)?;
         let mut rows = self.apply(dense, hidden);
+        // Before ReLU, which would make a plausible 0 of −∞.
+        check_finite(&rows, dense.outputs(), |row| format!("dense layer of row {row}"))?;
         kernels::activate(self.isa(), *activation, &mut rows);
         check_rows(&classify.classifier, &rows)?;
         Ok(self.apply(&classify.classifier, &rows))
     }
+}
+
+/// Refuses rows with a NaN or an infinity; `what` names a row.
+fn check_finite(
+    values: &[f32],
+    width: usize,
+    what: impl Fn(usize) -> String,
+) -> Result<(), ExecError> {
+    if all_finite(values) {
+        return Ok(());
+    }
+    let at = values.iter().position(|x| !x.is_finite()).unwrap_or(0);
+    Err(ExecError::NotFinite { what: what(at / width.max(1)), got: values[at].to_string() })
 }
 
 fn check_rows(linear: &Linear, rows: &[f32]) -> Result<(), ExecError> {

@@ -19,6 +19,7 @@ use half::{
 use crate::{
     Blob, Error, Result, Source,
     gguf::{BlockType, Header},
+    printable::printable,
 };
 
 /// Index files and headers beyond this are refused.
@@ -78,7 +79,7 @@ impl std::fmt::Display for Stored {
             Self::Bf16 => f.write_str("bf16"),
             Self::F64 => f.write_str("f64"),
             Self::Blocks(kind) => write!(f, "{kind:?}"),
-            Self::Other(name) => f.write_str(name),
+            Self::Other(name) => f.write_str(&printable(name)),
         }
     }
 }
@@ -197,12 +198,35 @@ impl Weights {
     }
 
     /// Reads rows (along the first dimension) of a tensor into `out`, widened to f32.
-    /// A vector counts as one number per row.
+    /// A vector counts as one number per row. A number that is none is an error.
     pub(crate) fn read_rows(&self, name: &str, rows: Range<usize>, out: &mut [f32]) -> Result<()> {
         let info = self.tensors.get(name).ok_or_else(|| Error::new(format!("no tensor {name}")))?;
+        let first = rows.start;
         if info.transposed {
-            return self.read_transposed(name, info, rows, out);
+            self.read_transposed(name, info, rows, out)?;
+        } else {
+            self.read_stored(name, info, rows, out)?;
         }
+        if all_finite(out) {
+            return Ok(());
+        }
+        let at = out.iter().position(|x| !x.is_finite()).unwrap_or(0);
+        let width: usize = info.shape.iter().skip(1).product();
+        Err(Error::expected(
+            format!("tensor {name}, row {}", first + at / width.max(1)),
+            "finite numbers",
+            out[at],
+        )
+        .with_hint("the weights are damaged, or overflowed when they were saved: fetch them again"))
+    }
+
+    fn read_stored(
+        &self,
+        name: &str,
+        info: &TensorInfo,
+        rows: Range<usize>,
+        out: &mut [f32],
+    ) -> Result<()> {
         let width: usize = info.shape.iter().skip(1).product();
         let total = info.shape.first().copied().unwrap_or(1);
         if rows.end > total || rows.len() * width != out.len() {
@@ -296,6 +320,13 @@ impl Weights {
         }
         counts.into_iter().max_by_key(|&(_, bytes)| bytes).map(|(stored, _)| stored)
     }
+}
+
+/// Whether no number is NaN or infinite; without a branch per number, so that it costs next to nothing.
+pub(crate) fn all_finite(numbers: &[f32]) -> bool {
+    const EXPONENT: i32 = 0x7f80_0000;
+    let largest = |largest: i32, x: &f32| largest.max((x.to_bits() & 0x7fff_ffff) as i32);
+    numbers.iter().fold(0, largest) < EXPONENT
 }
 
 /// A shape whose number of elements fits in memory terms, or `None`.

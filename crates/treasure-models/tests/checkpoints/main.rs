@@ -11,6 +11,7 @@ mod hub;
 #[cfg(target_os = "linux")]
 mod memory;
 mod mutations;
+mod not_finite;
 mod reference;
 mod scorers;
 mod support;
