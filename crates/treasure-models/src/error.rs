@@ -90,6 +90,12 @@ impl StdError for Shown {
     }
 }
 
+impl From<crate::exec::ExecError> for Error {
+    fn from(error: crate::exec::ExecError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
 impl From<Error> for treasure_core::Error {
     fn from(error: Error) -> Self {
         Self::Denoiser { message: error.to_string(), source: Some(Box::new(error)) }

@@ -1,8 +1,8 @@
 //! Checkpoints: loaders, tokenizers and exact, fast CPU forward passes.
 //!
 //! [`MaskedLm`] (denoisers), [`Scorer`] (autoregressive likelihoods) and [`Classifier`] (label
-//! probabilities) load by name through a [`Resolver`]. Each architecture fills a [`stack::Stack`], which
-//! [`exec::Runner`] runs.
+//! probabilities) load by name through a [`Resolver`]. Each architecture fills a [`stack::Stack`]; an executor
+//! of [`exec`], by default the CPU, takes its weights over and runs it.
 
 mod arch;
 mod classifier;

@@ -10,11 +10,12 @@ use super::{
     Aligned, Isa,
     count::count,
     isa::{MulAdd, per_isa},
+    linear::PANEL,
     math::{exp, fold_lanes},
     parallel::{Scratch, Shared, for_each_task},
     tile::{DEPTH, STRIDE, Tile, multiply},
 };
-use crate::stack::{PANEL, RotaryTable, Visibility};
+use crate::stack::{RotaryTable, Visibility};
 
 /// The largest supported head.
 pub(crate) const MAX_HEAD_DIM: usize = DEPTH;
@@ -58,11 +59,6 @@ impl Segments {
     /// All segments.
     pub fn iter(&self) -> impl Iterator<Item = Segment<'_>> {
         (0..self.len()).map(|i| self.at(i))
-    }
-
-    /// Where the queries of each segment end.
-    pub fn ends(&self) -> &[usize] {
-        &self.ends
     }
 
     /// The longest run of keys.

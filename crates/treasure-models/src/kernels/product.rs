@@ -7,13 +7,14 @@
 use super::{
     Isa,
     count::count,
+    linear::{Linear, PANEL},
     math::activate,
     parallel::{Scratch, Shared, for_each_task},
     rows::{Lie, Packed, Rows},
     tile::{DEPTH, STRIDE, Tile, multiply},
     widen::{widen_bf16, widen_f16, widen_int8},
 };
-use crate::stack::{Activation, Linear, PANEL, Storage};
+use crate::{exec::Storage, stack::Activation};
 
 /// One or two matrices whose panels are computed side by side.
 #[derive(Clone, Copy)]
@@ -204,18 +205,16 @@ fn weights<'a>(
     panel: usize,
     wide: &'a mut super::Aligned,
 ) -> &'a [f32] {
-    let len = depth * PANEL;
-    if linear.storage() == Storage::F32 {
-        return &linear.panels().as_f32()[at..][..len];
-    }
+    let (len, panels) = (depth * PANEL, linear.panels());
     wide.reserve_floats(DEPTH * PANEL);
     let to = &mut wide.as_f32_mut()[..len];
     match linear.storage() {
-        Storage::F32 | Storage::Bf16 => widen_bf16(isa, &linear.panels().as_u16()[at..][..len], to),
-        Storage::F16 => widen_f16(isa, &linear.panels().as_u16()[at..][..len], to),
+        Storage::F32 => return &panels.as_f32()[at..][..len],
+        Storage::Bf16 => widen_bf16(isa, &panels.as_u16()[at..][..len], to),
+        Storage::F16 => widen_f16(isa, &panels.as_u16()[at..][..len], to),
         Storage::Int8 => {
             let scales = &linear.scales()[panel * PANEL..][..PANEL];
-            widen_int8(isa, &linear.panels().as_i8()[at..][..len], scales, to);
+            widen_int8(isa, &panels.as_i8()[at..][..len], scales, to);
         }
     }
     to

@@ -5,7 +5,10 @@ use std::ops::Range;
 use proptest::prelude::*;
 
 use super::{rows::Rows as _, tile::DEPTH, *};
-use crate::stack::{Activation, Layout, Linear, Rotary, Storage, Visibility};
+use crate::{
+    exec::{RowQuestion, Storage},
+    stack::{Activation, Matrix, Rotary, Visibility},
+};
 
 /// Deterministic numbers in (−1, 1).
 fn noise(seed: u64, len: usize) -> Vec<f32> {
@@ -22,8 +25,8 @@ fn noise(seed: u64, len: usize) -> Vec<f32> {
 fn linear(seed: u64, outputs: usize, inputs: usize, storage: Storage) -> Linear {
     let scale = 1.0 / (inputs as f32).sqrt();
     let weights: Vec<f32> = noise(seed, outputs * inputs).iter().map(|w| w * scale).collect();
-    Linear::pack(&weights, outputs, inputs, Layout::OutIn, storage)
-        .with_bias(noise(seed + 1, outputs))
+    let matrix = Matrix::from_values(outputs, inputs, weights);
+    Linear::pack(matrix.with_bias(noise(seed + 1, outputs)), storage).unwrap()
 }
 
 fn oracle(linear: &Linear, x: &[f32]) -> Vec<f64> {
@@ -342,7 +345,8 @@ proptest! {
         if coarse {
             // Few distinct weights: many ties.
             let weights = noise(seed, outputs * inputs).iter().map(|x| x.round()).collect::<Vec<_>>();
-            decoder = Linear::pack(&weights, outputs, inputs, Layout::OutIn, Storage::F32);
+            let matrix = Matrix::from_values(outputs, inputs, weights);
+            decoder = Linear::pack(matrix, Storage::F32).unwrap();
         }
         let hidden: Vec<f32> = noise(seed + 7, 3 * inputs).iter().map(|x| 4.0 * x).collect();
         let banned: Vec<u32> = (0..outputs as u32).filter(|i| *i as usize % ban_every == 1).collect();

@@ -5,8 +5,7 @@
 
 use std::ops::Range;
 
-use super::{Isa, isa::Set};
-use crate::stack::PANEL;
+use super::{Isa, isa::Set, linear::PANEL};
 
 /// Inputs per block: a block of the panel (48 KiB) streams through the nearest caches.
 pub(crate) const DEPTH: usize = 384;

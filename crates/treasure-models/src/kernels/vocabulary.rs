@@ -1,4 +1,4 @@
-//! RowQuestions about rows of logits, answered without ever holding the logits.
+//! Questions about rows of logits, answered without ever holding the logits.
 //!
 //! One pass over the vocabulary keeps, per row and panel of 32 tokens, the maximum and the sum of
 //! exponentials. Argmax, top-k, draws and single logits then need a panel or two of a row again, which
@@ -9,51 +9,17 @@ use rayon::prelude::*;
 use super::{
     Isa,
     isa::{MulAdd, per_isa},
+    linear::{Linear, PANEL},
     math::{exp, fold_lanes, lane_max},
     parallel::{Shared, with_scratch},
     product::{Job, panel_of_row, product},
 };
-use crate::stack::{Linear, PANEL};
-
-/// What is asked about one row of logits. Banned tokens have logit −∞ throughout.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RowQuestion<'a> {
-    /// Which hidden row.
-    pub row: usize,
-    /// Tokens without mass, in increasing order.
-    pub banned: &'a [u32],
-    /// Whether the likeliest token is wanted.
-    pub best: bool,
-    /// How many of the likeliest tokens are wanted.
-    pub top: usize,
-    /// Whether the logarithm of the normaliser is wanted.
-    pub normaliser: bool,
-    /// Uniform numbers in (0, 1): one token each by inverse CDF over increasing ids.
-    pub draws: &'a [f64],
-    /// Tokens whose logits are wanted.
-    pub tokens: &'a [u32],
-}
-
-/// The answer to a [`RowQuestion`]; parts not asked for are empty. Parts that need a token are empty, too,
-/// when every token is banned.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RowAnswer {
-    /// The likeliest token and its logit; ties go to the lowest id.
-    pub best: Option<(u32, f32)>,
-    /// The likeliest tokens and their logits, best first, ties by lowest id.
-    pub top: Vec<(u32, f32)>,
-    /// `ln Σ exp(logit)`: subtract it from a logit for a log-probability. Also set when draws were asked.
-    pub normaliser: Option<f64>,
-    /// One token per draw.
-    pub draws: Vec<u32>,
-    /// One logit per token; −∞ for banned ones.
-    pub logits: Vec<f32>,
-}
+use crate::exec::{RowAnswer, RowQuestion};
 
 /// Rows per pass: bounds the memory for panel maxima and sums.
 const ROWS_PER_PASS: usize = 512;
 
-/// RowAnswers questions about rows `hidden[row · width..]`, `width = decoder.inputs()`.
+/// Answers questions about rows `hidden[row · width..]`, `width = decoder.inputs()`.
 ///
 /// # Panics
 /// If a question names a row or token that does not exist.
@@ -85,7 +51,7 @@ fn answer_part(
     let width = decoder.inputs();
     let hidden_row = |question: &RowQuestion<'_>| &hidden[question.row * width..][..width];
     let sums_wanted = |q: &RowQuestion<'_>| q.normaliser || !q.draws.is_empty();
-    // RowQuestions that only want single logits do not take part in the pass.
+    // Questions that only want single logits do not take part in the pass.
     let in_pass = |q: &&RowQuestion<'_>| q.best || q.top > 0 || sums_wanted(q);
     let asked: Vec<&RowQuestion<'_>> = questions.iter().filter(in_pass).collect();
     let count = decoder.outputs().div_ceil(PANEL);

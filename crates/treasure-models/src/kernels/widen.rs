@@ -3,8 +3,8 @@
 use super::{
     Isa,
     isa::{MulAdd, Set, per_isa},
+    linear::PANEL,
 };
-use crate::stack::PANEL;
 
 #[inline(always)]
 fn bf16_to_f32<F: MulAdd>(from: &[u16], to: &mut [f32]) {

@@ -1,4 +1,4 @@
-//! Checkpoints through the public loading path: golden numbers, equal containers, bad input.
+//! Checkpoints through the public loading path: golden numbers, equal containers, bad input; and executors.
 
 mod bad_input;
 mod bits;
@@ -6,13 +6,14 @@ mod blocks;
 mod classifiers;
 mod containers;
 mod denoisers;
+mod executors;
 mod gguf;
 mod hub;
 #[cfg(target_os = "linux")]
 mod memory;
 mod mutations;
 mod not_finite;
-mod reference;
+mod scalar;
 mod scorers;
 mod support;
 mod tokenizers;

@@ -3,7 +3,7 @@
 use treasure_core::{Bans, Denoiser, MaskedSeq, Question, State, Want};
 use treasure_models::{Family, LoadOptions, MaskedLm};
 
-use crate::{reference::Reference, support::*};
+use crate::{scalar::Scalar, support::*};
 
 fn load(family: &str) -> MaskedLm {
     MaskedLm::load(&resolver(), &spec(&golden(family)), &options(family)).unwrap()
@@ -49,18 +49,12 @@ fn logits_match_the_reference_with_configs_of_transformers_5() {
 }
 
 #[test]
-fn the_candle_path_matches_the_reference_for_every_family() {
+fn another_executor_gives_the_numbers_of_every_family() {
     for family in DENOISERS {
-        let model = load(family);
-        let (stack, head) = model.network();
-        let candle = Reference::new(stack, &candle_core::Device::Cpu).unwrap();
-        let io = Io::read(family);
-        let ids = &io.ids("alt_input_ids")[0];
-        let sigma = if io.has("alt_sigma") { io.numbers("alt_sigma")[0] } else { 0.0 };
-        let logits = candle.logits(head, &candle.hidden(ids, sigma).unwrap()).unwrap();
-        let got: Vec<f32> = logits.flatten_all().unwrap().to_vec1().unwrap();
-        let off = distance(&got, &io.numbers("alt_logits"));
-        assert!(off <= tolerance(family), "{family} is off by {off}");
+        let (resolver, spec) = (resolver(), spec(&golden(family)));
+        let model = MaskedLm::load_on(&Scalar, &resolver, &spec, &options(family)).unwrap();
+        assert_eq!(model.describe().executor.unwrap().name, "scalar");
+        logits_match(&model, family, tolerance(family));
     }
 }
 

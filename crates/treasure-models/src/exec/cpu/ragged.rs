@@ -2,40 +2,11 @@
 
 use std::ops::Range;
 
-use super::ExecError;
 use crate::{
-    kernels::Segments,
-    stack::{Embed, PositionRule, Stack},
+    exec::Sequence,
+    kernels::{Segments, Table},
+    stack::Embed,
 };
-
-/// Which final hidden states a sequence wants.
-#[derive(Clone, Copy, Debug)]
-pub enum Keep<'a> {
-    /// All of them.
-    All,
-    /// The first token's.
-    First,
-    /// Those at these positions, in this order.
-    Positions(&'a [usize]),
-}
-
-/// A sequence to run.
-#[derive(Clone, Copy, Debug)]
-pub struct Sequence<'a> {
-    /// Token ids.
-    pub tokens: &'a [u32],
-    /// Which rows are wanted.
-    pub keep: Keep<'a>,
-    /// The noise level; only time-conditioned networks read it.
-    pub sigma: f32,
-}
-
-impl<'a> Sequence<'a> {
-    /// A sequence for a network without time, all rows wanted.
-    pub fn all(tokens: &'a [u32]) -> Self {
-        Self { tokens, keep: Keep::All, sigma: 0.0 }
-    }
-}
 
 /// Rows of a batch: tokens to run, which keys each sees, which rows are wanted in the end.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +34,7 @@ impl Ragged {
     /// Returns the rows of the whole sequence.
     fn append(
         &mut self,
-        embed: &Embed,
+        embed: &Embed<Table>,
         tokens: &[u32],
         shared: usize,
         prefix: &[Range<usize>],
@@ -73,7 +44,7 @@ impl Ragged {
         self.tokens.extend_from_slice(&tokens[shared..]);
         self.positions.extend(shared..tokens.len());
         if let Some((_, rule)) = &embed.positions {
-            self.table_rows.extend(table_rows(*rule, tokens).skip(shared));
+            self.table_rows.extend(rule.rows(tokens).skip(shared));
         }
         self.owners.resize(self.tokens.len(), self.sigmas.len());
         self.sigmas.push(sigma);
@@ -87,19 +58,13 @@ impl Ragged {
     }
 
     /// One sequence after another.
-    pub fn of_sequences(embed: &Embed, batch: &[Sequence<'_>]) -> Self {
+    pub fn of_sequences(embed: &Embed<Table>, batch: &[Sequence<'_>]) -> Self {
         let mut ragged = Self::default();
         for sequence in batch {
             let start = ragged.tokens.len();
             let keys = ragged.append(embed, sequence.tokens, 0, &[], sequence.sigma);
             let first = ragged.kept.len();
-            match sequence.keep {
-                Keep::All => ragged.kept.extend(start..ragged.tokens.len()),
-                Keep::First => ragged.kept.extend((start < ragged.tokens.len()).then_some(start)),
-                Keep::Positions(positions) => {
-                    ragged.kept.extend(positions.iter().map(|p| start + p))
-                }
-            }
+            ragged.kept.extend(sequence.kept().map(|position| start + position));
             ragged.kept_segments.push(ragged.kept.len() - first, keys);
         }
         ragged
@@ -107,7 +72,10 @@ impl Ragged {
 
     /// Sequences in lexicographic order, each sharing the rows of its common prefix with the one before.
     /// All rows are kept. The second part tells which rows make up each sequence.
-    pub fn of_sorted_prefixes(embed: &Embed, batch: &[&[u32]]) -> (Self, Vec<Vec<Range<usize>>>) {
+    pub fn of_sorted_prefixes(
+        embed: &Embed<Table>,
+        batch: &[&[u32]],
+    ) -> (Self, Vec<Vec<Range<usize>>>) {
         let mut ragged = Self::default();
         let mut paths: Vec<Vec<Range<usize>>> = Vec::with_capacity(batch.len());
         let mut before: &[u32] = &[];
@@ -141,42 +109,4 @@ fn first_rows(ranges: &[Range<usize>], count: usize) -> Vec<Range<usize>> {
         left -= take;
     }
     first
-}
-
-fn table_rows(rule: PositionRule, tokens: &[u32]) -> impl Iterator<Item = usize> {
-    let mut counted = 0;
-    tokens.iter().enumerate().map(move |(i, &token)| match rule {
-        PositionRule::From(first) => first + i,
-        PositionRule::CountNonPad(pad) if token == pad => pad as usize,
-        PositionRule::CountNonPad(pad) => {
-            counted += 1;
-            pad as usize + counted
-        }
-    })
-}
-
-/// Refuses tokens, lengths and positions that do not exist.
-pub(super) fn check_sequence(stack: &Stack, sequence: &Sequence<'_>) -> Result<(), ExecError> {
-    let (tokens, vocabulary) = (sequence.tokens, stack.embed.tokens.rows());
-    if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
-        return Err(ExecError::Token { token, vocabulary });
-    }
-    if let Some((table, rule)) = &stack.embed.positions
-        && table_rows(*rule, tokens).any(|row| row >= table.rows())
-    {
-        let first = match rule {
-            PositionRule::From(first) => *first,
-            PositionRule::CountNonPad(pad) => *pad as usize + 1,
-        };
-        return Err(ExecError::TooLong {
-            most: table.rows().saturating_sub(first),
-            len: tokens.len(),
-        });
-    }
-    if let Keep::Positions(positions) = sequence.keep
-        && let Some(&position) = positions.iter().find(|&&position| position >= tokens.len())
-    {
-        return Err(ExecError::Position { position, len: tokens.len() });
-    }
-    Ok(())
 }

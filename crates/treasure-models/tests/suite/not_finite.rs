@@ -83,7 +83,10 @@ fn a_forward_pass_that_overflows_is_an_error_and_names_the_row() {
     let options = LoadOptions::default();
     let judge = Classifier::load(&resolver(), &spec(dir.path()), &options).unwrap();
     let error = judge.log_probs_ids(&[&[1, 2, 3], &[4, 5]]).unwrap_err().to_string();
-    assert!(error.contains("sequence 0, hidden row 0: expected finite numbers"), "{error}");
+    assert!(
+        error.contains("sequence 0, hidden state of position 0: expected finite numbers"),
+        "{error}"
+    );
 
     // ReLU must not hide it either: only the layer before the classifier overflows here.
     let dir = overflowing("distilbert_cls", "pre_classifier.weight");
@@ -100,7 +103,10 @@ fn a_forward_pass_that_overflows_is_an_error_and_names_the_row() {
     let model = MaskedLm::load(&resolver(), &spec(dir.path()), &options).unwrap();
     let seq = MaskedSeq::from_slots([Some(3), None, Some(5)]);
     let error = model.encode(&[State { seq: &seq, t: 0.5 }]).err().unwrap().to_string();
-    assert!(error.contains("sequence 0, hidden row 0: expected finite numbers"), "{error}");
+    assert!(
+        error.contains("sequence 0, hidden state of position 1: expected finite numbers"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use treasure_models::{Classifier, MaskedLm, Scorer};
+use treasure_models::{
+    Classifier, MaskedLm, Scorer,
+    exec::{Cpu, Isa},
+};
 
 use crate::support::*;
 
@@ -31,10 +34,11 @@ fn bits(numbers: &[f32]) -> impl Iterator<Item = u64> {
 }
 
 /// One hash per family: every input of its golden folder, all logits, and likelihoods where it has them.
-fn hashes() -> BTreeMap<String, String> {
+fn hashes(cpu: &Cpu) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for family in DENOISERS {
-        let model = MaskedLm::load(&resolver(), &spec(&golden(family)), &options(family)).unwrap();
+        let model =
+            MaskedLm::load_on(cpu, &resolver(), &spec(&golden(family)), &options(family)).unwrap();
         let io = Io::read(family);
         let mut all = Vec::new();
         for prefix in ["", "alt_"] {
@@ -50,7 +54,8 @@ fn hashes() -> BTreeMap<String, String> {
         found.insert(family.to_owned(), format!("{:016x}", Hash::of(all)));
     }
     for family in SCORERS {
-        let model = Scorer::load(&resolver(), &spec(&golden(family)), &options(family)).unwrap();
+        let model =
+            Scorer::load_on(cpu, &resolver(), &spec(&golden(family)), &options(family)).unwrap();
         let ids = Io::read(family).ids("input_ids");
         let views: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
         let nll = model.nll(&views).unwrap().concat();
@@ -59,8 +64,8 @@ fn hashes() -> BTreeMap<String, String> {
         found.insert(family.to_owned(), format!("{:016x}", Hash::of(all)));
     }
     for family in CLASSIFIERS {
-        let model =
-            Classifier::load(&resolver(), &spec(&golden(family)), &options(family)).unwrap();
+        let model = Classifier::load_on(cpu, &resolver(), &spec(&golden(family)), &options(family))
+            .unwrap();
         let io = Io::read(family);
         let rows: Vec<Vec<u32>> =
             (0..3).map(|row| io.ids(&format!("row{row}_input_ids")).remove(0)).collect();
@@ -76,8 +81,9 @@ fn hashes() -> BTreeMap<String, String> {
 fn logits_have_the_recorded_bits() {
     let text = std::fs::read_to_string(golden("bits.json")).unwrap();
     let recorded: BTreeMap<String, BTreeMap<String, String>> = serde_json::from_str(&text).unwrap();
-    let set = treasure_models::exec::Isa::best().name();
-    if let Some(recorded) = recorded.get(set) {
-        assert_eq!(&hashes(), recorded, "{set}");
+    for isa in Isa::available() {
+        if let Some(recorded) = recorded.get(isa.name()) {
+            assert_eq!(&hashes(&Cpu::new().with_isa(isa)), recorded, "{isa:?}");
+        }
     }
 }

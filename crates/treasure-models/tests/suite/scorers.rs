@@ -2,7 +2,7 @@
 
 use treasure_models::{LoadOptions, Scorer, mean_nll};
 
-use crate::support::*;
+use crate::{scalar::Scalar, support::*};
 
 fn load(family: &str) -> Scorer {
     Scorer::load(&resolver(), &spec(&golden(family)), &LoadOptions::default()).unwrap()
@@ -29,6 +29,15 @@ fn matches(model: &Scorer, family: &str) {
 fn logits_and_likelihoods_match_transformers() {
     for family in SCORERS {
         matches(&load(family), family);
+    }
+}
+
+#[test]
+fn another_executor_gives_the_numbers_of_every_family() {
+    for family in SCORERS {
+        let (resolver, spec) = (resolver(), spec(&golden(family)));
+        let model = Scorer::load_on(&Scalar, &resolver, &spec, &LoadOptions::default()).unwrap();
+        matches(&model, family);
     }
 }
 
