@@ -9,7 +9,7 @@ use serde::Serialize;
 use treasure::{
     Plan, Request, Session, SessionOptions,
     core::{Bans, Key, Limits, MaskedSeq, NoiseSchedule, Problem, Question, Silent, State, Want},
-    models::{exec::Isa, kernels::register_flops},
+    models::exec::{Isa, register_flops},
     rewards::{Composite, Pipeline, Start, TextModel, TextReward},
 };
 

@@ -17,7 +17,7 @@ use treasure::{
         Answer, Cost, Denoiser, Encoding, Event, Facts, Limits, MaskedSeq, NoiseSchedule, Observer,
         Problem, Question, Result, Reward, State, TokenId, View,
     },
-    models::kernels::operations,
+    models::exec::operations,
     rewards::Start,
     sample_key,
 };

@@ -17,10 +17,8 @@ use treasure_core::{
 };
 use treasure_models::{
     Classifier, LoadOptions, MaskedLm, Resolver, Scorer,
-    exec::{self, Isa, Keep, Runner, Sequence},
-    kernels::{activate, project},
+    exec::{Cpu, RowQuestion, Runner, Sequence},
     mean_nll,
-    stack::{Head, Linear, Stack},
 };
 use treasure_rewards::{Layout, Pipeline, RewardOptions, Rewards};
 
@@ -34,15 +32,14 @@ fn spec(name: &str) -> String {
     pocket(name).display().to_string()
 }
 
-/// All hidden rows of one sequence.
-fn hidden(stack: &Stack, tokens: &[u32]) -> Vec<f32> {
-    let sequence = Sequence { tokens, keep: Keep::All, sigma: 0.0 };
-    Runner::new().every_row().hidden(stack, &[sequence]).expect("a forward pass").values().to_vec()
+/// The executor that shares nothing between rows.
+fn plain_cpu() -> Cpu {
+    Cpu::new().every_row()
 }
 
-/// The logits of one row.
-fn logits(head: &Head, row: &[f32]) -> Vec<f32> {
-    Runner::new().logits(head, row).expect("logits")
+/// All hidden rows of one sequence.
+fn hidden(runner: &Runner, tokens: &[u32]) -> Vec<f32> {
+    runner.hidden(&[Sequence::all(tokens)]).expect("a forward pass").values().to_vec()
 }
 
 /// The denoiser without savings.
@@ -57,7 +54,7 @@ impl Denoiser for PlainDenoiser<'_> {
         let mask = self.0.describe().mask_id.expect("a mask");
         let run = |state: &State<'_>| {
             let tokens: Vec<u32> = state.seq.slots().map(|slot| slot.unwrap_or(mask)).collect();
-            Encoding::new(hidden(self.0.network().0, &tokens), 0)
+            Encoding::new(hidden(self.0.runner(), &tokens), 0)
         };
         Ok(batch.iter().map(run).collect())
     }
@@ -69,10 +66,10 @@ impl Denoiser for PlainDenoiser<'_> {
 
 impl PlainDenoiser<'_> {
     fn answer(&self, question: &Question<'_>) -> Answer {
-        let (stack, head) = self.0.network();
+        let (runner, width) = (self.0.runner(), self.0.runner().outline().width);
         let rows: &Vec<f32> = question.encoding.downcast().expect("rows of this denoiser");
         let ranked = |position: usize| {
-            let row = logits(head, &rows[position * stack.width()..][..stack.width()]);
+            let row = runner.logits(&rows[position * width..][..width]).expect("logits");
             let mut ranked: Vec<(TokenId, f32)> = (0..).zip(row).collect();
             let banned = question.bans.at(position);
             ranked.retain(|(id, _)| !banned.contains(id) && !self.0.facts().never.contains(id));
@@ -130,43 +127,30 @@ impl Judge {
     fn score(&self, text: &str) -> f64 {
         match self {
             Self::Classifier(model, label) => {
-                let (stack, classify) = model.network();
-                let mut row = hidden(stack, &model.ids(text).expect("ids"));
-                row.truncate(stack.width());
-                if let Some((dense, activation)) = &classify.dense {
-                    row = apply(dense, &row);
-                    activate(Isa::best(), *activation, &mut row);
-                }
-                let logits = apply(&classify.classifier, &row);
+                let mut row = hidden(model.runner(), &model.ids(text).expect("ids"));
+                row.truncate(model.runner().outline().width);
+                let logits = model.runner().logits(&row).expect("logits");
                 let wide = logits.iter().map(|&x| f64::from(x));
                 let largest = wide.clone().fold(f64::NEG_INFINITY, f64::max);
                 let sum: f64 = wide.map(|x| (x - largest).exp()).sum();
                 f64::from(logits[*label]) - largest - sum.ln()
             }
             Self::Scorer(model) => {
-                let (stack, head) = model.network();
-                let ids = model.ids(text).expect("ids");
-                let rows = hidden(stack, &ids[..ids.len() - 1]);
+                let (runner, ids) = (model.runner(), model.ids(text).expect("ids"));
+                let rows = hidden(runner, &ids[..ids.len() - 1]);
                 let nll = |(row, next): (&[f32], &u32)| {
                     let tokens = [*next];
                     let question =
-                        exec::Question { normaliser: true, tokens: &tokens, ..Default::default() };
-                    let answer = &Runner::new().ask(head, row, &[question]).expect("an answer")[0];
+                        RowQuestion { normaliser: true, tokens: &tokens, ..Default::default() };
+                    let answer = &runner.ask(row, &[question]).expect("an answer")[0];
                     answer.normaliser.expect("a normaliser") - f64::from(answer.logits[0])
                 };
                 let nll: Vec<f64> =
-                    rows.chunks_exact(stack.width()).zip(&ids[1..]).map(nll).collect();
+                    rows.chunks_exact(runner.outline().width).zip(&ids[1..]).map(nll).collect();
                 -mean_nll(&nll).expect("a token")
             }
         }
     }
-}
-
-fn apply(linear: &Linear, row: &[f32]) -> Vec<f32> {
-    let mut to = vec![0.0; linear.outputs()];
-    let load = |_: usize, to: &mut [f32]| to.copy_from_slice(row);
-    project(Isa::best(), 1, load, &mut [(linear, &mut to[..])]);
-    to
 }
 
 /// Every node of a search with its value to the bit, then the answer.
@@ -212,7 +196,9 @@ fn both_ways(reward: &str, judge: &Judge, method: &Treasure, length: usize) {
     };
     let fast = together(model.as_ref(), &pipeline, 2, &keys, fast, |_, _| {});
 
-    let (denoiser, reward) = (PlainDenoiser(&model), PlainReward { pipeline: &pipeline, judge });
+    let plain = MaskedLm::load_on(&plain_cpu(), &Resolver::new(), &spec("denoiser"), &options);
+    let plain = plain.expect("a model");
+    let (denoiser, reward) = (PlainDenoiser(&plain), PlainReward { pipeline: &pipeline, judge });
     for (key, fast) in keys.iter().zip(fast) {
         let start = (state.clone(), bans.clone());
         let problem =
@@ -230,8 +216,8 @@ fn both_ways(reward: &str, judge: &Judge, method: &Treasure, length: usize) {
 #[test]
 fn savings_change_no_bit_of_a_search_with_a_classifier() {
     let name = spec("judge-sentiment");
-    let model =
-        Classifier::load(&Resolver::new(), &name, &LoadOptions::default()).expect("a judge");
+    let model = Classifier::load_on(&plain_cpu(), &Resolver::new(), &name, &LoadOptions::default());
+    let model = model.expect("a judge");
     let label = model.label("negative").expect("a label");
     let judge = Judge::Classifier(model, label);
     both_ways(&format!("hf:{name}#negative"), &judge, &Treasure::new(5, 2), 10);
@@ -241,8 +227,8 @@ fn savings_change_no_bit_of_a_search_with_a_classifier() {
 #[test]
 fn savings_change_no_bit_of_a_search_with_perplexity() {
     let name = spec("scorer");
-    let model = Scorer::load(&Resolver::new(), &name, &LoadOptions::default()).expect("a scorer");
-    let judge = Judge::Scorer(model);
+    let model = Scorer::load_on(&plain_cpu(), &Resolver::new(), &name, &LoadOptions::default());
+    let judge = Judge::Scorer(model.expect("a scorer"));
     both_ways(&format!("ppl:{name}"), &judge, &Treasure::new(5, 2), 10);
     both_ways(&format!("ppl:{name}"), &judge, &Treasure::new(20, 16), 3);
 }

@@ -1,51 +1,19 @@
-//! A matrix of weights, packed once at load and never changed: `y = W x + b`.
+//! A matrix of weights as the kernels read it, packed once at load and never changed: `y = W x + b`.
 //!
 //! Rows of `W` are stored in panels of [`PANEL`] outputs, each `[in][PANEL]`, as f32, f16, bf16 or int8;
 //! kernels widen one panel at a time. Packing streams: at no time does a second copy of the matrix exist.
 
 use half::{bf16, f16};
 
-use crate::kernels::Aligned;
+use super::Aligned;
+use crate::{Error, Result, exec::Storage, stack::Matrix};
 
 /// Outputs per panel.
-pub const PANEL: usize = 32;
-
-/// How weights are held in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Storage {
-    /// 32-bit floats.
-    F32,
-    /// IEEE half precision.
-    F16,
-    /// bfloat16.
-    Bf16,
-    /// 8-bit integers with one scale per output row (approximate).
-    Int8,
-}
-
-impl Storage {
-    /// Bytes per weight.
-    pub fn bytes(self) -> usize {
-        match self {
-            Storage::F32 => 4,
-            Storage::F16 | Storage::Bf16 => 2,
-            Storage::Int8 => 1,
-        }
-    }
-}
-
-/// How a matrix lies in the memory it is packed from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// `[out, in]`, as `nn.Linear` stores it.
-    OutIn,
-    /// `[in, out]`, as GPT-2's `Conv1D` stores it.
-    InOut,
-}
+pub(crate) const PANEL: usize = 32;
 
 /// Packed weights `[out, in]` and an optional bias `[out]`.
-#[derive(Clone, Debug)]
-pub struct Linear {
+#[derive(Debug)]
+pub(crate) struct Linear {
     outputs: usize,
     inputs: usize,
     storage: Storage,
@@ -55,14 +23,9 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Packs `outputs × inputs` weights that `fill(first_row, rows)` delivers in f32, up to [`PANEL`] rows
-    /// of `inputs` numbers at a time, in increasing order. An error of `fill` ends the packing.
-    pub fn stream<E>(
-        outputs: usize,
-        inputs: usize,
-        storage: Storage,
-        mut fill: impl FnMut(usize, &mut [f32]) -> Result<(), E>,
-    ) -> Result<Self, E> {
+    /// Packs a matrix, up to [`PANEL`] rows at a time.
+    pub fn pack(mut matrix: Matrix, storage: Storage) -> Result<Self> {
+        let (outputs, inputs) = (matrix.outputs(), matrix.inputs());
         let panels = outputs.div_ceil(PANEL);
         let mut packed = Aligned::zeroed(panels * PANEL * inputs * storage.bytes());
         let mut scales =
@@ -71,7 +34,8 @@ impl Linear {
         for panel in 0..panels {
             let first = panel * PANEL;
             let count = PANEL.min(outputs - first);
-            fill(first, &mut rows[..count * inputs])?;
+            matrix.read(first, &mut rows[..count * inputs])?;
+            check_range(&matrix, storage, &rows[..count * inputs])?;
             let base = panel * PANEL * inputs;
             for (lane, row) in rows[..count * inputs].chunks_exact(inputs.max(1)).enumerate() {
                 let slots = (0..inputs).map(|k| base + k * PANEL + lane);
@@ -103,50 +67,8 @@ impl Linear {
                 }
             }
         }
-        Ok(Self { outputs, inputs, storage, panels: packed, scales, bias: None })
-    }
-
-    /// Packs a matrix that is in memory already.
-    ///
-    /// # Panics
-    /// If `weights` does not hold `outputs × inputs` numbers.
-    pub fn pack(
-        weights: &[f32],
-        outputs: usize,
-        inputs: usize,
-        layout: Layout,
-        storage: Storage,
-    ) -> Self {
-        assert_eq!(weights.len(), outputs * inputs, "a matrix of {outputs} × {inputs} weights");
-        let packed = Self::stream(outputs, inputs, storage, |first, rows| {
-            for (r, row) in rows.chunks_exact_mut(inputs.max(1)).enumerate() {
-                match layout {
-                    Layout::OutIn => {
-                        row.copy_from_slice(&weights[(first + r) * inputs..][..inputs])
-                    }
-                    Layout::InOut => {
-                        row.iter_mut()
-                            .enumerate()
-                            .for_each(|(k, w)| *w = weights[k * outputs + first + r]);
-                    }
-                }
-            }
-            Ok::<(), std::convert::Infallible>(())
-        });
-        match packed {
-            Ok(linear) => linear,
-            Err(never) => match never {},
-        }
-    }
-
-    /// Adds a bias.
-    ///
-    /// # Panics
-    /// If it does not have one number per output.
-    pub fn with_bias(mut self, bias: Vec<f32>) -> Self {
-        assert_eq!(bias.len(), self.outputs, "one bias per output");
-        self.bias = Some(bias);
-        self
+        let bias = matrix.take_bias();
+        Ok(Self { outputs, inputs, storage, panels: packed, scales, bias })
     }
 
     /// The number of outputs.
@@ -170,12 +92,12 @@ impl Linear {
     }
 
     /// The packed weights, `[panel][in][PANEL]`.
-    pub(crate) fn panels(&self) -> &Aligned {
+    pub fn panels(&self) -> &Aligned {
         &self.panels
     }
 
     /// One scale per output and padding output for int8 weights; empty otherwise.
-    pub(crate) fn scales(&self) -> &[f32] {
+    pub fn scales(&self) -> &[f32] {
         &self.scales
     }
 
@@ -209,6 +131,26 @@ impl Linear {
     }
 }
 
+/// Refuses numbers that would become infinite in a narrower type.
+pub(crate) fn check_range(matrix: &Matrix, storage: Storage, values: &[f32]) -> Result<()> {
+    // Halfway from the largest number to what would come next, where rounding goes up.
+    let limit = match storage {
+        Storage::F16 => 65520.0,
+        Storage::Bf16 => f32::from_bits(0x7f7f_8000),
+        Storage::F32 | Storage::Int8 => return Ok(()),
+    };
+    let largest = values.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
+    if largest < limit {
+        return Ok(());
+    }
+    Err(Error::expected(
+        matrix.name(),
+        format!("numbers below {limit} to hold as {storage}"),
+        largest,
+    )
+    .with_hint("hold the weights in a wider type"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,12 +159,17 @@ mod tests {
         (0..outputs * inputs).map(|i| ((i * 37 % 101) as f32 - 50.0) / 64.0).collect()
     }
 
+    fn pack(outputs: usize, inputs: usize, storage: Storage) -> Linear {
+        let matrix = Matrix::from_values(outputs, inputs, weights(outputs, inputs));
+        Linear::pack(matrix, storage).unwrap()
+    }
+
     #[test]
     fn unpacked_rows_equal_the_packed_matrix_in_every_float_storage() {
         let (outputs, inputs) = (37, 5);
         let matrix = weights(outputs, inputs); // multiples of 1/64 below 1: exact in every float type
         for storage in [Storage::F32, Storage::F16, Storage::Bf16] {
-            let linear = Linear::pack(&matrix, outputs, inputs, Layout::OutIn, storage);
+            let linear = pack(outputs, inputs, storage);
             let mut row = vec![0.0; inputs];
             for r in 0..outputs {
                 linear.unpack_row(r, &mut row);
@@ -235,7 +182,7 @@ mod tests {
     fn int8_weights_are_off_by_at_most_half_a_step() {
         let (outputs, inputs) = (33, 40);
         let matrix = weights(outputs, inputs);
-        let linear = Linear::pack(&matrix, outputs, inputs, Layout::OutIn, Storage::Int8);
+        let linear = pack(outputs, inputs, Storage::Int8);
         let mut row = vec![0.0; inputs];
         for r in 0..outputs {
             linear.unpack_row(r, &mut row);
@@ -247,13 +194,17 @@ mod tests {
     }
 
     #[test]
-    fn conv1d_weights_pack_like_their_transpose() {
-        let (outputs, inputs) = (34, 6);
-        let matrix = weights(outputs, inputs);
-        let transposed: Vec<f32> =
-            (0..inputs * outputs).map(|i| matrix[i % outputs * inputs + i / outputs]).collect();
-        let a = Linear::pack(&matrix, outputs, inputs, Layout::OutIn, Storage::F32);
-        let b = Linear::pack(&transposed, outputs, inputs, Layout::InOut, Storage::F32);
-        assert_eq!(a.panels().as_f32(), b.panels().as_f32());
+    fn a_weight_beyond_the_range_of_its_storage_is_an_error() {
+        for (largest, storage, fits) in [
+            (65504.0, Storage::F16, true),
+            (65519.0, Storage::F16, true),
+            (65520.0, Storage::F16, false),
+            (-3.39e38, Storage::Bf16, true),
+            (-3.4e38, Storage::Bf16, false),
+            (f32::MAX, Storage::F32, true),
+        ] {
+            let matrix = Matrix::from_values(2, 2, vec![0.0, 1.0, largest, 2.0]);
+            assert_eq!(Linear::pack(matrix, storage).is_ok(), fits, "{largest} {storage:?}");
+        }
     }
 }

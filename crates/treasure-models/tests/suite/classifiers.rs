@@ -2,9 +2,7 @@
 
 use treasure_models::{Classifier, LoadOptions};
 
-use crate::support::*;
-
-const FAMILIES: [&str; 3] = ["roberta_cls", "bert_cls", "distilbert_cls"];
+use crate::{scalar::Scalar, support::*};
 
 fn load(family: &str) -> Classifier {
     Classifier::load(&resolver(), &spec(&golden(family)), &LoadOptions::default()).unwrap()
@@ -22,14 +20,14 @@ fn matches(model: &Classifier, family: &str) {
 
 #[test]
 fn logits_match_transformers() {
-    for family in FAMILIES {
+    for family in CLASSIFIERS {
         matches(&load(family), family);
     }
 }
 
 #[test]
 fn logits_match_with_configs_of_transformers_5() {
-    for family in FAMILIES {
+    for family in CLASSIFIERS {
         let dir = with_new_config(family);
         let options = LoadOptions::default();
         matches(&Classifier::load(&resolver(), &spec(dir.path()), &options).unwrap(), family);
@@ -37,24 +35,19 @@ fn logits_match_with_configs_of_transformers_5() {
 }
 
 #[test]
-fn the_candle_path_matches_transformers() {
-    for family in FAMILIES {
-        let model = load(family);
-        let (stack, classify) = model.network();
-        let candle =
-            treasure_models::reference::Reference::new(stack, &candle_core::Device::Cpu).unwrap();
-        let io = Io::read(family);
-        let hidden = candle.hidden(&io.ids("row0_input_ids")[0], 0.0).unwrap();
-        let got: Vec<f32> = candle.classify(classify, &hidden).unwrap().to_vec1().unwrap();
-        let off = distance(&got, &io.numbers("row0_logits"));
-        assert!(off <= tolerance(family), "{family} is off by {off}");
+fn another_executor_gives_the_numbers_of_every_family() {
+    for family in CLASSIFIERS {
+        let (resolver, spec) = (resolver(), spec(&golden(family)));
+        let model =
+            Classifier::load_on(&Scalar, &resolver, &spec, &LoadOptions::default()).unwrap();
+        matches(&model, family);
     }
 }
 
 #[test]
 fn a_batch_of_different_lengths_gives_bitwise_the_numbers_of_each_row_and_those_of_a_padded_batch()
 {
-    for family in FAMILIES {
+    for family in CLASSIFIERS {
         let (model, io) = (load(family), Io::read(family));
         let rows: Vec<Vec<u32>> =
             (0..3).map(|row| io.ids(&format!("row{row}_input_ids")).remove(0)).collect();

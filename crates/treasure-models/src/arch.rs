@@ -1,6 +1,7 @@
 //! One file per architecture: config and tensor names in, a [`Stack`] and what reads it out.
 //!
-//! Nothing here computes. Shared block shapes are in [`rms_block`], [`bert_block`] and [`gpt2_block`].
+//! Nothing here runs a network; a constant modulation is folded into weights as they are read ([`mdlm`]). Shared
+//! block shapes are in [`rms_block`], [`bert_block`] and [`gpt2_block`].
 
 mod bert_block;
 mod bert_cls;
@@ -29,7 +30,7 @@ use crate::{
     Error, Result,
     config::Config,
     gguf::Header,
-    stack::{Classify, Head, Linear, Stack, Storage, Table},
+    stack::{Classify, Head, Matrix, Stack, Tokens},
     tensors::Tensors,
     weights::Weights,
 };
@@ -71,39 +72,11 @@ pub(crate) struct ClassifierNet {
     pub(crate) labels: Vec<String>,
 }
 
-/// What every network says about itself.
-pub(crate) struct Outline<'a> {
-    pub(crate) stack: &'a Stack,
-    /// Rows of the embedding.
-    pub(crate) rows: usize,
-    /// The longest sequence.
-    pub(crate) max_len: usize,
-    /// Bytes of the weights behind the stack.
-    pub(crate) head_bytes: usize,
-}
-
-impl LanguageModel {
-    pub(crate) fn outline(&self) -> Outline<'_> {
-        let Self { stack, rows, max_len, .. } = self;
-        Outline { stack, rows: *rows, max_len: *max_len, head_bytes: self.head.bytes() }
-    }
-}
-
-impl ClassifierNet {
-    pub(crate) fn outline(&self) -> Outline<'_> {
-        let Self { stack, rows, max_len, classify: Classify { dense, classifier }, .. } = self;
-        let head = [Some(classifier), dense.as_ref().map(|(dense, _)| dense)];
-        let head_bytes = head.into_iter().flatten().map(Linear::bytes).sum();
-        Outline { stack, rows: *rows, max_len: *max_len, head_bytes }
-    }
-}
-
 /// What a network is built from.
 pub(crate) struct Checkpoint<'a> {
     pub(crate) place: String,
-    pub(crate) weights: &'a Weights,
-    pub(crate) storage: Storage,
-    /// Whether weights are read; an outline without them is enough to describe a model.
+    pub(crate) weights: &'a Arc<Weights>,
+    /// Whether vectors are read; an outline without them is enough to describe a model.
     pub(crate) load: bool,
 }
 
@@ -113,7 +86,7 @@ pub(crate) fn language_model(
     config: &Config,
     checkpoint: &Checkpoint<'_>,
 ) -> Result<(LanguageModel, u64)> {
-    let build: fn(&Config, &mut Tensors<'_>) -> Result<LanguageModel> = match family {
+    let build: fn(&Config, &mut Tensors) -> Result<LanguageModel> = match family {
         Family::Mdlm => mdlm::build,
         Family::Llada => llada::build,
         Family::Dream => dream::build,
@@ -131,8 +104,8 @@ pub(crate) fn language_model(
             ));
         }
     };
-    let Checkpoint { place, weights, storage, load } = checkpoint;
-    Tensors::build(weights, *storage, place, *load, ignored(family), |t| build(config, t))
+    let Checkpoint { place, weights, load } = checkpoint;
+    Tensors::build(weights, place, *load, ignored(family), |t| build(config, t))
 }
 
 /// Builds a Llama-family model from a GGUF file; also returns the number of parameters.
@@ -140,8 +113,8 @@ pub(crate) fn gguf_model(
     header: &Header,
     checkpoint: &Checkpoint<'_>,
 ) -> Result<(LanguageModel, u64)> {
-    let Checkpoint { place, weights, storage, load } = checkpoint;
-    Tensors::build(weights, *storage, place, *load, |_| false, |t| gguf_llama::build(header, t))
+    let Checkpoint { place, weights, load } = checkpoint;
+    Tensors::build(weights, place, *load, |_| false, |t| gguf_llama::build(header, t))
 }
 
 /// Builds a sequence classifier; also returns the number of parameters.
@@ -150,7 +123,7 @@ pub(crate) fn classifier(
     config: &Config,
     checkpoint: &Checkpoint<'_>,
 ) -> Result<(ClassifierNet, u64)> {
-    let build: fn(&Config, &mut Tensors<'_>) -> Result<ClassifierNet> = match family {
+    let build: fn(&Config, &mut Tensors) -> Result<ClassifierNet> = match family {
         Family::RobertaClassifier => roberta_cls::build,
         Family::BertClassifier => bert_cls::build,
         Family::DistilBertClassifier => distilbert_cls::build,
@@ -158,8 +131,8 @@ pub(crate) fn classifier(
             return Err(Error::expected(&checkpoint.place, "a sequence classifier", other));
         }
     };
-    let Checkpoint { place, weights, storage, load } = checkpoint;
-    Tensors::build(weights, *storage, place, *load, ignored(family), |t| build(config, t))
+    let Checkpoint { place, weights, load } = checkpoint;
+    Tensors::build(weights, place, *load, ignored(family), |t| build(config, t))
 }
 
 /// Tensors a published file may hold although the network does not use them.
@@ -183,24 +156,19 @@ fn ignored(family: Family) -> impl Fn(&str) -> bool {
     }
 }
 
-/// The token table and the head of a tied decoder, sharing one matrix.
-fn share(decoder: Linear) -> (Table, Arc<Linear>) {
-    let decoder = Arc::new(decoder);
-    (Table::Tied(Arc::clone(&decoder)), decoder)
-}
-
-/// A token table and a decoder without bias: one shared matrix if `tied`, two otherwise.
+/// A token table and a decoder without bias: one matrix if `tied`, two otherwise.
 fn table_and_decoder(
-    t: &mut Tensors<'_>,
+    t: &mut Tensors,
     table: &str,
     decoder: &str,
     [vocabulary, width]: [usize; 2],
     tied: bool,
-) -> Result<(Table, Arc<Linear>)> {
+) -> Result<(Tokens, Matrix)> {
     if tied {
-        return Ok(share(t.tied(table, decoder, vocabulary, width)?));
+        return Ok((Tokens::Decoder, t.tied(table, decoder, vocabulary, width)?));
     }
-    Ok((t.table(table, vocabulary, width)?, Arc::new(t.matrix(decoder, vocabulary, width)?)))
+    let own = t.matrix(table, vocabulary, width);
+    Ok((Tokens::Own(own), t.matrix(decoder, vocabulary, width)))
 }
 
 /// Label names: from the config, or `LABEL_i` as transformers makes them up.

@@ -134,10 +134,16 @@ fn every_block_type_gives_the_numbers_of_its_dequantised_safetensors() {
     for dtype in [
         GgmlDType::F32,
         GgmlDType::F16,
+        GgmlDType::BF16,
         GgmlDType::Q4_0,
         GgmlDType::Q4_1,
+        GgmlDType::Q5_0,
+        GgmlDType::Q5_1,
         GgmlDType::Q8_0,
+        GgmlDType::Q2K,
+        GgmlDType::Q3K,
         GgmlDType::Q4K,
+        GgmlDType::Q5K,
         GgmlDType::Q6K,
     ] {
         let dir = tempfile::tempdir().unwrap();

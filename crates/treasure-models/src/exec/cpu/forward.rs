@@ -6,13 +6,14 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
-use super::ragged::Ragged;
+use super::{network::CpuNetwork, ragged::Ragged};
 use crate::{
+    exec::Isa,
     kernels::{
-        Aligned, Inputs, Isa, Lie, Packed, Plain, Segment, Shift, attend, normalise, project,
+        Aligned, Inputs, Lie, Linear, Packed, Plain, Segments, Shift, attend, normalise, project,
         project_activated, project_added,
     },
-    stack::{Attention, Block, FeedForward, Norm, Stack},
+    stack::{Attention, Block, FeedForward, Norm},
 };
 
 /// Buffers of a forward pass, kept from one to the next.
@@ -57,8 +58,7 @@ struct Kinds {
 }
 
 impl Kinds {
-    fn new(stack: &Stack, batch: &Ragged) -> Self {
-        let learned = stack.embed.positions.is_some();
+    fn new(learned: bool, batch: &Ragged) -> Self {
         let mut known: HashMap<(u32, usize), usize> = HashMap::new();
         let mut kinds = Self { first: Vec::new(), of: Vec::with_capacity(batch.tokens.len()) };
         for (row, &token) in batch.tokens.iter().enumerate() {
@@ -81,21 +81,15 @@ impl Kinds {
     }
 }
 
-/// Runs the batch and returns the wanted rows after the final norm, `[kept, width]`. With `every_row`,
-/// for tests, nothing is shared between rows.
-pub(super) fn forward(
-    isa: Isa,
-    stack: &Stack,
-    batch: &Ragged,
-    arena: &mut Arena,
-    every_row: bool,
-) -> Vec<f32> {
-    let width = stack.width();
+/// Runs the batch and returns the wanted rows after the final norm, `[kept, width]`.
+pub(super) fn forward(network: &CpuNetwork, batch: &Ragged, arena: &mut Arena) -> Vec<f32> {
+    let CpuNetwork { cpu, stack, .. } = network;
+    let (isa, width) = (cpu.isa, stack.width);
     let rows = batch.tokens.len();
     let Arena { stream, kept, .. } = arena;
     stream.reserve_floats(rows * width);
     kept.reserve_floats(batch.kept.len() * width);
-    embed(isa, stack, batch, &mut stream.as_f32_mut()[..rows * width]);
+    embed(network, batch, &mut stream.as_f32_mut()[..rows * width]);
 
     let conditions: Vec<f32> = match &stack.conditioning {
         Some(conditioning) => {
@@ -103,7 +97,7 @@ pub(super) fn forward(
         }
         None => Vec::new(),
     };
-    let modulated = |linear: Option<&crate::stack::Linear>| {
+    let modulated = |linear: Option<&Linear>| {
         linear.map(|linear| {
             let mut values = vec![0.0; batch.sigmas.len() * linear.outputs()];
             let load = Plain { values: &conditions, width: linear.inputs() };
@@ -114,11 +108,11 @@ pub(super) fn forward(
 
     let every: Vec<usize> = (0..rows).collect();
     if let Some((last, before)) = stack.blocks.split_last() {
-        let kinds = Kinds::new(stack, batch);
+        let kinds = Kinds::new(stack.embed.positions.is_some(), batch);
         for (index, block) in before.iter().enumerate() {
             let modulation = modulated(block.modulation.as_ref().map(|m| &m.0));
             // A modulation may differ between owners of equal rows.
-            let shared = index == 0 && modulation.is_none() && !every_row;
+            let shared = index == 0 && modulation.is_none() && !cpu.every_row;
             let kinds = (shared && kinds.first.len() < rows).then_some(&kinds);
             let segments = &batch.segments;
             let layer = Layer { isa, block, batch, rows: &every, segments, modulation, kinds };
@@ -156,13 +150,13 @@ pub(super) fn forward(
     result
 }
 
-fn embed(isa: Isa, stack: &Stack, batch: &Ragged, stream: &mut [f32]) {
-    let (embed, width) = (&stack.embed, stack.width());
+fn embed(network: &CpuNetwork, batch: &Ragged, stream: &mut [f32]) {
+    let (embed, width, isa) = (&network.stack.embed, network.stack.width, network.cpu.isa);
     let scratch = || vec![0.0f32; width];
     stream.par_chunks_mut(width).enumerate().with_min_len(ROWS).for_each_init(
         scratch,
         |other, (row, to)| {
-            embed.tokens.read(batch.tokens[row] as usize, to);
+            network.read_token(batch.tokens[row], to);
             let mut add = |more: &[f32]| to.iter_mut().zip(more).for_each(|(to, x)| *to += x);
             if let Some(constant) = &embed.constant {
                 add(constant);
@@ -197,10 +191,10 @@ fn normalise_in_place(isa: Isa, norm: &Norm, rows: &mut [f32]) {
 /// One block on the rows that are to move on.
 struct Layer<'a> {
     isa: Isa,
-    block: &'a Block,
+    block: &'a Block<Linear>,
     batch: &'a Ragged,
     rows: &'a [usize],
-    segments: &'a [Segment],
+    segments: &'a Segments,
     modulation: Option<Modulated>,
     /// In the first layer: rows with the same input.
     kinds: Option<&'a Kinds>,
@@ -275,7 +269,7 @@ impl Layer<'_> {
         } else {
             &batch.positions
         };
-        let table = rotary.as_ref().map(|rotary| rotary.table(batch.longest()));
+        let table = rotary.as_ref().map(|rotary| rotary.table(batch.segments.longest()));
         let inputs = Inputs {
             heads: *heads,
             kv_heads: *kv_heads,

@@ -7,14 +7,20 @@
 mod index;
 mod pickle;
 mod safetensors;
-mod vet;
+mod torch;
 
-use std::{borrow::Cow, collections::BTreeMap, ops::Range};
+use std::{collections::BTreeMap, ops::Range};
 
-use candle_core::{CpuStorage, quantized::GgmlDType};
-use half::{bf16, f16};
+use half::{
+    bf16, f16,
+    slice::{HalfBitsSliceExt as _, HalfFloatSliceExt as _},
+};
 
-use crate::{Blob, Error, Result, Source, gguf::Header};
+use crate::{
+    Blob, Error, Result, Source,
+    gguf::{BlockType, Header},
+    printable::printable,
+};
 
 /// Index files and headers beyond this are refused.
 const MAX_INDEX: u64 = 64 << 20;
@@ -30,8 +36,8 @@ pub enum Stored {
     Bf16,
     /// 64-bit floats.
     F64,
-    /// A GGUF block type.
-    Ggml(GgmlDType),
+    /// Blocks of a GGUF file.
+    Blocks(BlockType),
     /// Anything else, such as an integer buffer; can be listed, not read.
     Other(String),
 }
@@ -53,7 +59,7 @@ impl Stored {
             Self::F32 => Some(4),
             Self::F16 | Self::Bf16 => Some(2),
             Self::F64 => Some(8),
-            Self::Ggml(_) => None,
+            Self::Blocks(_) => None,
             Self::Other(name) => match name.as_str() {
                 "I64" | "U64" => Some(8),
                 "I32" | "U32" => Some(4),
@@ -72,8 +78,8 @@ impl std::fmt::Display for Stored {
             Self::F16 => f.write_str("f16"),
             Self::Bf16 => f.write_str("bf16"),
             Self::F64 => f.write_str("f64"),
-            Self::Ggml(dtype) => write!(f, "{dtype:?}"),
-            Self::Other(name) => f.write_str(name),
+            Self::Blocks(kind) => write!(f, "{kind:?}"),
+            Self::Other(name) => f.write_str(&printable(name)),
         }
     }
 }
@@ -115,7 +121,7 @@ impl Weights {
                 "model.safetensors.index.json",
                 safetensors::read_header as fn(&Blob, usize) -> Result<_>,
             ),
-            ("pytorch_model.bin", "pytorch_model.bin.index.json", pickle::read_header),
+            ("pytorch_model.bin", "pytorch_model.bin.index.json", torch::read_header),
         ] {
             if let Some(blob) = source.open(single)? {
                 let tensors = reader(&blob, 0)?;
@@ -137,11 +143,11 @@ impl Weights {
             .iter()
             .map(|(name, tensor)| {
                 let place = Place { file: 0, offset: tensor.offset, bytes: tensor.bytes };
-                let stored = match tensor.dtype {
-                    GgmlDType::F32 => Stored::F32,
-                    GgmlDType::F16 => Stored::F16,
-                    GgmlDType::BF16 => Stored::Bf16,
-                    other => Stored::Ggml(other),
+                let stored = match tensor.kind {
+                    BlockType::F32 => Stored::F32,
+                    BlockType::F16 => Stored::F16,
+                    BlockType::BF16 => Stored::Bf16,
+                    other => Stored::Blocks(other),
                 };
                 let shape = tensor.shape.clone();
                 (name.clone(), TensorInfo { stored, shape, place, transposed: false })
@@ -192,12 +198,35 @@ impl Weights {
     }
 
     /// Reads rows (along the first dimension) of a tensor into `out`, widened to f32.
-    /// A vector counts as one number per row.
+    /// A vector counts as one number per row. A number that is none is an error.
     pub(crate) fn read_rows(&self, name: &str, rows: Range<usize>, out: &mut [f32]) -> Result<()> {
         let info = self.tensors.get(name).ok_or_else(|| Error::new(format!("no tensor {name}")))?;
+        let first = rows.start;
         if info.transposed {
-            return self.read_transposed(name, info, rows, out);
+            self.read_transposed(name, info, rows, out)?;
+        } else {
+            self.read_stored(name, info, rows, out)?;
         }
+        if all_finite(out) {
+            return Ok(());
+        }
+        let at = out.iter().position(|x| !x.is_finite()).unwrap_or(0);
+        let width: usize = info.shape.iter().skip(1).product();
+        Err(Error::expected(
+            format!("tensor {name}, row {}", first + at / width.max(1)),
+            "finite numbers",
+            out[at],
+        )
+        .with_hint("the weights are damaged, or overflowed when they were saved: fetch them again"))
+    }
+
+    fn read_stored(
+        &self,
+        name: &str,
+        info: &TensorInfo,
+        rows: Range<usize>,
+        out: &mut [f32],
+    ) -> Result<()> {
         let width: usize = info.shape.iter().skip(1).product();
         let total = info.shape.first().copied().unwrap_or(1);
         if rows.end > total || rows.len() * width != out.len() {
@@ -242,19 +271,15 @@ impl Weights {
         match &info.stored {
             Stored::F32 => {
                 blob.read_at(offset, bytemuck::cast_slice_mut(out))?;
-                if cfg!(target_endian = "big") {
-                    out.iter_mut().for_each(|x| *x = f32::from_bits(x.to_bits().swap_bytes()));
-                }
+                out.iter_mut().for_each(|x| *x = f32::from_bits(u32::from_le(x.to_bits())));
             }
             Stored::F16 => {
-                let raw = blob.range(offset, bytes)?;
-                let halves = raw.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]));
-                out.iter_mut().zip(halves).for_each(|(x, half)| *x = half.to_f32());
+                let words = self.words(info, offset, out.len())?;
+                words.reinterpret_cast::<f16>().convert_to_f32_slice(out);
             }
             Stored::Bf16 => {
-                let raw = blob.range(offset, bytes)?;
-                let halves = raw.chunks_exact(2).map(|b| bf16::from_le_bytes([b[0], b[1]]));
-                out.iter_mut().zip(halves).for_each(|(x, half)| *x = half.to_f32());
+                let words = self.words(info, offset, out.len())?;
+                words.reinterpret_cast::<bf16>().convert_to_f32_slice(out);
             }
             Stored::F64 => {
                 let raw = blob.range(offset, bytes)?;
@@ -263,26 +288,20 @@ impl Weights {
                     .map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]));
                 out.iter_mut().zip(doubles).for_each(|(x, double)| *x = double as f32);
             }
-            Stored::Ggml(dtype) => {
-                // candle reads blocks in place, which asks for aligned bytes.
-                let mut aligned = vec![0u64; (bytes as usize).div_ceil(8)];
-                let raw = &mut bytemuck::cast_slice_mut(&mut aligned)[..bytes as usize];
-                blob.read_at(offset, raw)?;
-                let blocks = dtype.from_data(Cow::Borrowed(raw));
-                match blocks.dequantize(out.len()) {
-                    Ok(CpuStorage::F32(values)) => out.copy_from_slice(&values),
-                    Ok(_) => return Err(Error::new(format!("{name}: did not dequantise to f32"))),
-                    Err(source) => {
-                        return Err(Error::new(format!("{name}: cannot be dequantised"))
-                            .with_source(source));
-                    }
-                }
-            }
+            Stored::Blocks(kind) => kind.widen(&blob.range(offset, bytes)?, out),
             Stored::Other(kind) => {
                 return Err(Error::expected(name, "floating-point numbers", kind));
             }
         }
         Ok(())
+    }
+
+    /// `count` little-endian words of two bytes.
+    fn words(&self, info: &TensorInfo, offset: u64, count: usize) -> Result<Vec<u16>> {
+        let mut words = vec![0u16; count];
+        self.files[info.place.file].read_at(offset, bytemuck::cast_slice_mut(&mut words))?;
+        words.iter_mut().for_each(|word| *word = u16::from_le(*word));
+        Ok(words)
     }
 
     /// Bytes of all tensors in the files.
@@ -301,6 +320,13 @@ impl Weights {
         }
         counts.into_iter().max_by_key(|&(_, bytes)| bytes).map(|(stored, _)| stored)
     }
+}
+
+/// Whether no number is NaN or infinite; without a branch per number, so that it costs next to nothing.
+pub(crate) fn all_finite(numbers: &[f32]) -> bool {
+    const EXPONENT: i32 = 0x7f80_0000;
+    let largest = |largest: i32, x: &f32| largest.max((x.to_bits() & 0x7fff_ffff) as i32);
+    numbers.iter().fold(0, largest) < EXPONENT
 }
 
 /// A shape whose number of elements fits in memory terms, or `None`.

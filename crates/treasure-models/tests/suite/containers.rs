@@ -23,6 +23,30 @@ fn a_pytorch_bin_gives_the_numbers_of_safetensors() {
     assert_eq!(bin.logits_ids(&[&rows[0]]).unwrap(), safe.logits_ids(&[&rows[0]]).unwrap());
 }
 
+#[test]
+fn a_pytorch_bin_is_listed_as_candle_lists_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pytorch_model.bin");
+    fs::copy(fixture("roberta_cls.bin"), &path).unwrap();
+    let ours = Weights::open(&Source::Directory(dir.path().to_owned())).unwrap();
+    let theirs = candle_core::pickle::read_pth_tensor_info(&path, false, None).unwrap();
+    assert_eq!(ours.tensors().len(), theirs.len());
+    for info in theirs {
+        let own = &ours.tensors()[&info.name];
+        assert_eq!(own.shape, info.layout.dims(), "{}", info.name);
+        assert_eq!(own.stored.to_string().to_lowercase(), info.dtype.as_str(), "{}", info.name);
+    }
+}
+
+#[test]
+fn an_embedded_bin_is_read_like_a_file() {
+    let bytes: &'static [u8] = fs::read(fixture("roberta_cls.bin")).unwrap().leak();
+    let files: &'static [(&'static str, &'static [u8])] = vec![("pytorch_model.bin", bytes)].leak();
+    let source = Source::Embedded { name: "inside".to_owned(), files };
+    let weights = Weights::open(&source).unwrap();
+    assert!(weights.tensors().contains_key("classifier.out_proj.weight"));
+}
+
 /// Joins the shards of a folder into one file.
 fn join_shards(dir: &std::path::Path) {
     let mut all = std::collections::HashMap::new();

@@ -2,9 +2,7 @@
 
 use treasure_models::{LoadOptions, Scorer, mean_nll};
 
-use crate::support::*;
-
-const FAMILIES: [&str; 4] = ["gpt2", "gpt2_bare", "llama", "llama_rope3"];
+use crate::{scalar::Scalar, support::*};
 
 fn load(family: &str) -> Scorer {
     Scorer::load(&resolver(), &spec(&golden(family)), &LoadOptions::default()).unwrap()
@@ -29,14 +27,23 @@ fn matches(model: &Scorer, family: &str) {
 
 #[test]
 fn logits_and_likelihoods_match_transformers() {
-    for family in FAMILIES {
+    for family in SCORERS {
         matches(&load(family), family);
     }
 }
 
 #[test]
+fn another_executor_gives_the_numbers_of_every_family() {
+    for family in SCORERS {
+        let (resolver, spec) = (resolver(), spec(&golden(family)));
+        let model = Scorer::load_on(&Scalar, &resolver, &spec, &LoadOptions::default()).unwrap();
+        matches(&model, family);
+    }
+}
+
+#[test]
 fn logits_and_likelihoods_match_with_configs_of_transformers_5() {
-    for family in FAMILIES {
+    for family in SCORERS {
         let dir = with_new_config(family);
         let model = Scorer::load(&resolver(), &spec(dir.path()), &LoadOptions::default()).unwrap();
         matches(&model, family);
@@ -45,7 +52,7 @@ fn logits_and_likelihoods_match_with_configs_of_transformers_5() {
 
 #[test]
 fn likelihoods_are_bitwise_those_of_each_sequence_alone() {
-    for family in FAMILIES {
+    for family in SCORERS {
         let model = load(family);
         let io = Io::read(family);
         let mut batch = io.ids("input_ids");

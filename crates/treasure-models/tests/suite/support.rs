@@ -11,6 +11,25 @@ use serde_json::Value;
 use tempfile::TempDir;
 use treasure_models::{LoadOptions, Resolver};
 
+/// Golden folders of denoisers.
+pub const DENOISERS: [&str; 9] = [
+    "mdlm",
+    "mdlm_sigma",
+    "llada",
+    "llada_gqa",
+    "dream",
+    "diffugpt",
+    "bert_mlm",
+    "bert_mlm_legacy",
+    "modernbert_mlm",
+];
+
+/// Golden folders of autoregressive scorers.
+pub const SCORERS: [&str; 4] = ["gpt2", "gpt2_bare", "llama", "llama_rope3"];
+
+/// Golden folders of classifiers.
+pub const CLASSIFIERS: [&str; 3] = ["roberta_cls", "bert_cls", "distilbert_cls"];
+
 /// A folder of `tests/golden`.
 pub fn golden(family: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(family)
