@@ -379,7 +379,8 @@ fn method(request: &Request, preset: Preset, reward: &Spec, masks: usize) -> Res
             bounds::check(option, widest as u64)?;
         }
         bounds::check_children(beam, tree.groups, width)?;
-        if given.contains_key("x0_samples") && tree.value != treasure_core::ValueKind::Previous {
+        let plain = treasure_core::methods::Treasure::default().x0_samples;
+        if tree.x0_samples != plain && tree.value != treasure_core::ValueKind::Previous {
             let message = "x0_samples: this value needs no sampled completions";
             return Err(
                 Error::request(message).with_hint("leave it out, or choose the value previous")
