@@ -117,8 +117,17 @@ pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '\n' | '"' | '\'' | '\\' => shown.push(c),
-            _ => shown.extend(c.escape_debug()),
+            '\n' => shown.push(c),
+            // Control characters, and those that change the direction of what follows.
+            c if c.is_control() => shown.extend(c.escape_debug()),
+            '\u{61c}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' => {
+                shown.extend(c.escape_unicode());
+            }
+            _ => shown.push(c),
         }
     }
     shown

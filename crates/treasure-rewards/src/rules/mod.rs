@@ -1,7 +1,7 @@
 //! Rules: rewards that need no model, all within [0, 1], with partial credit where a search can use it.
 //!
 //! Words are what white space separates; lengths and n-grams count them in the whole text, prompt included.
-//! A rule is one file here, which says how it is written and what it computes, and one line in [`ALL`].
+//! A rule is one file here, which says how it is written and what it computes, and one line in `ALL`.
 
 mod distinct;
 #[cfg(feature = "schema")]
@@ -32,6 +32,9 @@ pub(crate) const ALL: [&Scheme; 6] = [
     &distinct::SCHEME,
 ];
 
+/// Makes a reward called by its first argument.
+type Build = fn(&str, &[String]) -> Result<Arc<dyn TextReward>>;
+
 /// How a rule is written, and what is made of it.
 pub(crate) struct Scheme {
     /// The word before the colon.
@@ -45,7 +48,7 @@ pub(crate) struct Scheme {
     /// Finds what is wrong with the arguments, of which there is at least one; opens nothing.
     pub check: fn(&[String]) -> Result<(), Fault>,
     /// Makes the rule of arguments that passed the check.
-    pub build: fn(&str, &[String]) -> Result<Arc<dyn TextReward>>,
+    pub build: Build,
 }
 
 #[cfg(not(feature = "schema"))]

@@ -82,8 +82,13 @@ impl<'a> Cursor<'a> {
         found
     }
 
+    /// A fault at a byte of the specification.
+    pub fn fault(&self, at: usize, message: impl Into<String>) -> SpecError {
+        SpecError { spec: self.text.into(), at, message: message.into(), hint: None }
+    }
+
     pub fn error<T>(&self, at: usize, message: impl Into<String>) -> Result<T, SpecError> {
-        Err(SpecError { spec: self.text.into(), at, message: message.into(), hint: None })
+        Err(self.fault(at, message))
     }
 
     /// What stands at the cursor, for a message.

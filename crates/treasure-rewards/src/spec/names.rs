@@ -7,9 +7,6 @@ use crate::rules;
 pub(super) const FUNCTIONS: [&str; 5] = ["min", "product", "atleast", "atmost", "step"];
 /// What may stand before a classifier.
 pub(super) const PREFIXES: [&str; 3] = ["prob", "accuracy", "raw"];
-/// Schemes that are no rules.
-const SCHEMES: [&str; 4] = ["hf", "ppl", "nelbo", "exec"];
-
 /// Names of rewards without a scheme.
 pub(super) fn short_names() -> Vec<&'static str> {
     Judge::ALL.iter().map(|(name, _)| *name).chain(["perplexity"]).collect()
@@ -18,7 +15,8 @@ pub(super) fn short_names() -> Vec<&'static str> {
 /// Schemes with their colons.
 pub(super) fn schemes() -> Vec<String> {
     let rules = rules::ALL.iter().map(|scheme| scheme.name);
-    let plain = SCHEMES.into_iter().chain(rules).map(|name| format!("{name}:"));
+    let names = ["hf", "ppl", "nelbo"].into_iter().chain(rules).chain(["exec"]);
+    let plain = names.map(|name| format!("{name}:"));
     let servers = Protocol::ALL.iter().map(|(word, _)| format!("{word}+http://"));
     plain.chain(servers).collect()
 }

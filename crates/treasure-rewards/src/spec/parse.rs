@@ -22,9 +22,8 @@ pub(super) fn spec(text: &str) -> Result<Spec, SpecError> {
     let root = sum(&mut cursor)?;
     cursor.skip_space();
     if cursor.peek().is_some() {
-        let mut error = expected(&cursor, "` + ` or the end");
-        error.hint = Some(what_to_write(&cursor, &root));
-        return Err(error);
+        let fault = expected(&cursor, "` + ` or the end");
+        return Err(fault.hinted(what_to_write(&cursor, &root)));
     }
     Ok(Spec { root })
 }
@@ -52,12 +51,7 @@ fn what_to_write(cursor: &Cursor<'_>, before: &Node) -> String {
 }
 
 fn expected(cursor: &Cursor<'_>, what: &str) -> SpecError {
-    SpecError {
-        spec: cursor.text.into(),
-        at: cursor.at,
-        message: format!("expected {what}, got {}", cursor.found()),
-        hint: None,
-    }
+    cursor.fault(cursor.at, format!("expected {what}, got {}", cursor.found()))
 }
 
 fn node(cursor: &Cursor<'_>, start: usize, kind: Kind) -> Node {
@@ -141,14 +135,10 @@ fn close(cursor: &mut Cursor<'_>) -> Result<(), SpecError> {
 
 fn function(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Result<Kind, SpecError> {
     if !FUNCTIONS.contains(&name) {
-        return Err(SpecError {
-            spec: cursor.text.into(),
-            at: start,
-            message: format!(
-                "expected min, product, atleast, atmost or step before `(`, got {name:?}"
-            ),
-            hint: nearest(name, FUNCTIONS).map(|known| format!("did you mean `{known}(`?")),
-        });
+        let message =
+            format!("expected min, product, atleast, atmost or step before `(`, got {name:?}");
+        let nearest = nearest(name, FUNCTIONS).map(|known| format!("did you mean `{known}(`?"));
+        return Err(cursor.fault(start, message).hinted(nearest));
     }
     cursor.at += 1;
     cursor.nested += 1;
@@ -188,16 +178,12 @@ fn function(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Result<Kind, S
         return Ok(Kind::Min(parts.into_iter().map(|(_, part)| part).collect()));
     }
     if let Some((at, part)) = parts.iter().find(|(_, part)| !part.range().is_unit()) {
-        let range = part.range();
-        return Err(SpecError {
-            spec: cursor.text.into(),
-            at: *at,
-            message: format!(
-                "product: expected parts within [0, 1], got `{}`, which gives {range}",
-                part.written
-            ),
-            hint: Some("prob: or accuracy: before a classifier, or step(…, threshold), gives a part within [0, 1]".into()),
-        });
+        let (written, range) = (&part.written, part.range());
+        let message =
+            format!("product: expected parts within [0, 1], got `{written}`, which gives {range}");
+        return Err(cursor.fault(*at, message).hinted(String::from(
+            "prob: or accuracy: before a classifier, or step(…, threshold), gives a part within [0, 1]",
+        )));
     }
     Ok(Kind::Product(parts.into_iter().map(|(_, part)| part).collect()))
 }

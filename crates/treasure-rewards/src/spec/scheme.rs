@@ -7,6 +7,9 @@ use super::{
 };
 use crate::rules::{self, Scheme};
 
+/// What the sentiment judge can be asked for.
+const LABELS: [&str; 3] = ["positive", "neutral", "negative"];
+
 /// How rewards are added.
 pub(super) const PLUS: &str = "`+` adds rewards only with a space on both sides: cola + perplexity";
 
@@ -33,16 +36,12 @@ pub(super) fn short_name(
             Some(&(_, judge)) => Ok(Leaf::Judge(judge, value)),
             None => {
                 let at = at + usize::from(cursor.text[at..].starts_with('='));
-                let known = ["positive", "neutral", "negative"];
-                Err(SpecError {
-                    spec: cursor.text.into(),
-                    at,
-                    message: format!(
-                        "sentiment: expected =positive, =neutral or =negative, got {label:?}"
-                    ),
-                    hint: names::nearest(label, known)
-                        .map(|label| format!("did you mean `sentiment={label}`?")),
-                })
+                let nearest = names::nearest(label, LABELS);
+                let message =
+                    format!("sentiment: expected =positive, =neutral or =negative, got {label:?}");
+                Err(cursor
+                    .fault(at, message)
+                    .hinted(nearest.map(|label| format!("did you mean `sentiment={label}`?"))))
             }
         };
     }
@@ -56,17 +55,13 @@ pub(super) fn short_name(
         return Ok(Leaf::Judge(judge, value));
     }
     let got = if name.is_empty() { cursor.found() } else { format!("{name:?}") };
-    let mut error = SpecError {
-        spec: cursor.text.into(),
-        at: start,
-        message: format!("expected a reward, got {got}"),
-        hint: Some(names::unknown(name)),
-    };
-    if name.contains('+') {
-        error.at = start + name.find('+').unwrap_or(0);
-        error.hint = Some(PLUS.into());
+    if let Some(plus) = name.find('+') {
+        return Err(cursor
+            .fault(start + plus, format!("expected a reward, got {got}"))
+            .hinted(PLUS.to_string()));
     }
-    Err(error)
+    let fault = cursor.fault(start, format!("expected a reward, got {got}"));
+    Err(fault.hinted(names::unknown(name)))
 }
 
 fn not_a_classifier<T>(cursor: &Cursor<'_>, at: usize, name: &str) -> Result<T, SpecError> {
@@ -118,27 +113,7 @@ fn leaf(
         _ => match (rules::ALL.iter().find(|rule| rule.name == name), name.split_once('+')) {
             (Some(scheme), _) => rule(cursor, start, scheme)?,
             (None, Some((word, secure @ ("http" | "https")))) => {
-                let known = || Protocol::ALL.iter().map(|(word, _)| *word);
-                let Some(&(_, protocol)) = Protocol::ALL.iter().find(|(known, _)| *known == word)
-                else {
-                    let known: Vec<_> = known().collect();
-                    let message = format!(
-                        "expected one of {} before +{secure}, got {word:?}",
-                        known.join(", ")
-                    );
-                    return cursor.error(start, message).map_err(|error: SpecError| SpecError {
-                        hint: names::nearest(word, known)
-                            .map(|known| format!("did you mean `{known}+{secure}`?")),
-                        ..error
-                    });
-                };
-                let (piece, label) = labelled(cursor, "expected //HOST:PORT")?;
-                let urls = addresses(cursor, secure, &piece)?;
-                if cfg!(not(feature = "remote")) {
-                    return missing(cursor, start, "a server", "remote");
-                }
-                let label = label.map(|label| label.text);
-                Leaf::Remote(Remote { protocol, urls, label, value })
+                Leaf::Remote(server(cursor, start, word, secure, value)?)
             }
             _ => return Err(no_scheme(cursor, start, name)),
         },
@@ -156,33 +131,51 @@ fn leaf(
 
 /// What to say of `name:` if there is no such scheme.
 fn no_scheme(cursor: &Cursor<'_>, start: usize, name: &str) -> SpecError {
-    let error = |at: usize, message: String, hint: String| SpecError {
-        spec: cursor.text.into(),
-        at,
-        message,
-        hint: Some(hint),
-    };
     let colon = start + name.len();
-    let behind = cursor.rest();
-    let word = &behind[..behind.find(|c| !is_name(c)).unwrap_or(behind.len())];
     if name == "sentiment" {
-        let label = names::nearest(word, ["positive", "neutral", "negative"]).unwrap_or("positive");
-        let message = "sentiment: expected `=` before its label, got `:`";
-        return error(colon, message.into(), format!("write sentiment={label}"));
+        let behind = cursor.rest();
+        let word = &behind[..behind.find(|c| !is_name(c)).unwrap_or(behind.len())];
+        let label = names::nearest(word, LABELS).unwrap_or(LABELS[0]);
+        return cursor
+            .fault(colon, "sentiment: expected `=` before its label, got `:`")
+            .hinted(format!("write sentiment={label}"));
     }
     if names::short_names().contains(&name) {
-        let message = format!("{name}: expected nothing behind a short name, got `:`");
-        return error(colon, message, format!("write {name}"));
+        return cursor
+            .fault(colon, format!("{name}: expected nothing behind a short name, got `:`"))
+            .hinted(format!("write {name}"));
     }
-    error(start, format!("expected a scheme, got {name:?}"), names::unknown(name))
+    cursor.fault(start, format!("expected a scheme, got {name:?}")).hinted(names::unknown(name))
 }
 
 /// A reward that this build leaves out.
 fn missing<T>(cursor: &Cursor<'_>, at: usize, what: &str, feature: &str) -> Result<T, SpecError> {
-    cursor.error(
-        at,
-        format!("{what} is not in this build, which lacks the cargo feature `{feature}`"),
-    )
+    let message = format!("{what} is not in this build, which lacks the cargo feature `{feature}`");
+    cursor.error(at, message)
+}
+
+fn server(
+    cursor: &mut Cursor<'_>,
+    start: usize,
+    word: &str,
+    secure: &str,
+    value: ValueKind,
+) -> Result<Remote, SpecError> {
+    let Some(&(_, protocol)) = Protocol::ALL.iter().find(|(known, _)| *known == word) else {
+        let known = Protocol::ALL.map(|(word, _)| word);
+        let message =
+            format!("expected one of {} before +{secure}, got {word:?}", known.join(", "));
+        let nearest = names::nearest(word, known);
+        return Err(cursor
+            .fault(start, message)
+            .hinted(nearest.map(|known| format!("did you mean `{known}+{secure}`?"))));
+    };
+    let (piece, label) = labelled(cursor, "expected //HOST:PORT")?;
+    let urls = addresses(cursor, secure, &piece)?;
+    if cfg!(not(feature = "remote")) {
+        return missing(cursor, start, "a server", "remote");
+    }
+    Ok(Remote { protocol, urls, label: label.map(|label| label.text), value })
 }
 
 fn rule(cursor: &mut Cursor<'_>, start: usize, scheme: &'static Scheme) -> Result<Leaf, SpecError> {

@@ -5,11 +5,10 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use crate::support::{build, build_with, close, failure, quick, score};
+use crate::support::{build, build_with, close, quick, score};
 use proptest::prelude::*;
 use treasure_rewards::{
     Composite, Explained, HeldOut, Range, Result, RunCache, Spec, TextReward, metrics,
-    rules::JsonSchema,
 };
 
 /// The number that a text is.
@@ -192,76 +191,6 @@ fn a_rule_that_is_not_met_is_named() {
     assert!(build("regex:a").is_rule() && !reward.is_rule() && !build("2*regex:a").is_rule());
 }
 
-#[cfg(feature = "schema")]
-fn schema() -> JsonSchema {
-    let schema = serde_json::json!({
-        "type": "object",
-        "required": ["name", "age"],
-        "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}},
-    });
-    JsonSchema::new("schema", &schema, false).expect("a schema")
-}
-
-#[cfg(feature = "schema")]
-#[test]
-fn a_json_document_climbs_to_one_and_only_valid_ones_get_there() {
-    let steps = [
-        "hello",
-        "{hello there you}",
-        r#"{"name": "Ann", "#,
-        r#"{"name": "Ann", "age": 3"#,
-        r#"{"age": "3"}"#,
-        r#"{"name": "Ann"}"#,
-        r#" {"name": "Ann", "age": 3} "#,
-    ];
-    let values = schema().score(&steps).expect("scores");
-    for pair in values.windows(2) {
-        assert!(pair[0] < pair[1], "{values:?}");
-    }
-    assert_eq!(values[6], 1.0);
-    assert!(values[3] < 0.5 && values[4] > 0.5, "{values:?}");
-}
-
-#[cfg(feature = "schema")]
-#[test]
-fn json_may_follow_other_text_only_where_asked() {
-    let value = serde_json::json!({"type": "array"});
-    let text = "The list: [1, 2]";
-    let strict = JsonSchema::new("x", &value, false).expect("a schema");
-    let anywhere = JsonSchema::new("x", &value, true).expect("a schema");
-    assert!(strict.score(&[text]).expect("a score")[0] < 0.5);
-    assert_eq!(anywhere.score(&[text]).expect("a score"), [1.0]);
-}
-
-#[cfg(feature = "schema")]
-#[test]
-fn a_reference_to_another_document_is_never_fetched() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let other = directory.path().join("other.json");
-    std::fs::write(&other, "{}").expect("written");
-    let file = directory.path().join("schema.json");
-    for target in [format!("file://{}", other.display()), "http://127.0.0.1:9/x.json".into()] {
-        std::fs::write(&file, format!(r#"{{"$ref": "{target}"}}"#)).expect("written");
-        let message = failure(&format!("json-schema:{}", file.display()), &["{}"]);
-        assert!(
-            message.contains("not a usable JSON schema") && message.contains("never fetched"),
-            "{message}"
-        );
-    }
-}
-
-#[cfg(feature = "schema")]
-#[test]
-fn a_schema_that_cannot_be_read_is_an_error() {
-    assert!(
-        failure("json-schema:no-such-file.json", &["x"]).contains("cannot read no-such-file.json")
-    );
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("schema.json");
-    std::fs::write(&file, "{").expect("written");
-    assert!(failure(&format!("json-schema:{}", file.display()), &["x"]).contains("is not JSON"));
-}
-
 #[test]
 fn the_run_cache_scores_equal_texts_once_and_changes_no_number() {
     let number = Arc::new(Number(AtomicUsize::new(0)));
@@ -383,11 +312,6 @@ proptest! {
         values.extend(score("avoids:a,é", &[&text]));
         values.extend(score("distinct:2", &[&text]));
         values.extend(score("regex:'(a|b)+c'", &[&text]));
-        #[cfg(feature = "schema")]
-        {
-            values.extend(schema().score(&[&text]).expect("a score"));
-            values.extend(schema().score(&[&format!("{{{text}}}")]).expect("a score"));
-        }
         prop_assert!(values.iter().all(|value| (0.0..=1.0).contains(value)), "{:?}", values);
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use treasure_rewards::{
     Spec,
-    spec::{Judge, Kind, Leaf, Node, Protocol, Rule, ValueKind},
+    spec::{Judge, Kind, Leaf, Node, Rule, ValueKind},
 };
 
 fn parse(text: &str) -> Spec {
@@ -103,7 +103,7 @@ fn a_reward_of_a_missing_feature_is_refused_by_name() {
 #[cfg(feature = "remote")]
 #[test]
 fn servers_have_protocols_addresses_and_labels() {
-    for (word, protocol) in Protocol::ALL {
+    for (word, protocol) in treasure_rewards::spec::Protocol::ALL {
         let Leaf::Remote(remote) = leaf(&format!("{word}+http://host:80/path#x")) else { panic!() };
         assert_eq!((remote.protocol, remote.label.as_deref()), (protocol, Some("x")));
         assert_eq!(remote.urls, ["http://host:80/path"]);

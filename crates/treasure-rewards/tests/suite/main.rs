@@ -10,6 +10,8 @@ mod pipeline;
 #[cfg(feature = "remote")]
 mod remote;
 mod savings;
+#[cfg(feature = "schema")]
+mod schema;
 #[cfg(feature = "remote")]
 mod server;
 mod support;
