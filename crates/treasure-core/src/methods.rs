@@ -26,7 +26,10 @@ pub use treasure::Treasure;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Error, Key, Observer, Outcome, Problem, Progress, Result, run::Stepper};
+use crate::{
+    Error, Key, Observer, Outcome, Problem, Progress, Result, Tempering, run::Stepper,
+    select::Temper,
+};
 
 /// What a method is expected to spend on one sample, before any saving.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +82,22 @@ pub trait Search: Send + Sync {
         while run.step()? == Progress::More {}
         run.finish()
     }
+}
+
+/// Tempering from its options.
+fn temper(rule: Tempering, gamma: Option<f64>, share: Option<f64>) -> Temper {
+    Temper { rule, gamma, share: share.unwrap_or(Temper::default().share) }
+}
+
+/// A plan without what came after the first edition and stands at its default, so that the plans of old
+/// runs stay as they were.
+fn plan_since<T: Serialize + Default>(options: &T, new: &[&str]) -> Value {
+    let (paper, mut plan) = (plan_of(&T::default()), plan_of(options));
+    if let Value::Object(options) = &mut plan {
+        options
+            .retain(|name, value| !new.contains(&name.as_str()) || paper.get(name) != Some(value));
+    }
+    plan
 }
 
 /// A method's options as JSON. Options are plain data, so this cannot fail; if it did, the plan would
@@ -181,7 +200,15 @@ impl Method {
             all.insert("method".into(), name.into());
             serde_json::from_value::<Self>(all.into())
         };
+        let mut all = options.clone();
+        all.extend(given.iter().map(|(key, value)| (key.clone(), value.clone())));
+        // Together they may make sense where one by one they do not; the loop finds who is to blame.
+        let sound = with(&all).is_ok();
         for (key, value) in given {
+            if sound {
+                options = all;
+                break;
+            }
             let before = options.insert(key.clone(), value.clone());
             if let Err(error) = with(&options) {
                 if before.is_none() && !plain.could_have(key) {
