@@ -12,6 +12,7 @@ mod options;
 mod properties;
 mod randomness;
 mod readable;
+mod remdm;
 mod runs;
 mod sampling;
 mod theorems;
