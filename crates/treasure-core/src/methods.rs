@@ -10,6 +10,7 @@ mod fk;
 mod fk_reference;
 mod greedy;
 mod naive_tree;
+mod smc;
 mod svdd;
 mod treasure;
 
@@ -20,6 +21,7 @@ pub use fk::FkSteering;
 pub use fk_reference::FkReference;
 pub use greedy::Greedy;
 pub use naive_tree::NaiveTree;
+pub use smc::Smc;
 pub use svdd::Svdd;
 pub use treasure::Treasure;
 
@@ -164,6 +166,8 @@ methods! {
     Code(Code) = "code",
     /// Tree search that branches by parallel sampling.
     NaiveTree(NaiveTree) = "naive-tree",
+    /// Fully adapted sequential Monte Carlo: particles that look at their own tokens.
+    Smc(Smc) = "smc",
 }
 
 impl Method {

@@ -15,5 +15,6 @@ mod readable;
 mod remdm;
 mod runs;
 mod sampling;
+mod smc;
 mod theorems;
 mod values;
