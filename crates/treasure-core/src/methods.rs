@@ -13,6 +13,7 @@ mod naive_tree;
 mod smc;
 mod svdd;
 mod treasure;
+mod treeg;
 
 pub use base::{Base, Fhs};
 pub use best_of_n::BestOfN;
@@ -24,6 +25,7 @@ pub use naive_tree::NaiveTree;
 pub use smc::Smc;
 pub use svdd::Svdd;
 pub use treasure::Treasure;
+pub use treeg::Treeg;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -168,6 +170,8 @@ methods! {
     NaiveTree(NaiveTree) = "naive-tree",
     /// Fully adapted sequential Monte Carlo: particles that look at their own tokens.
     Smc(Smc) = "smc",
+    /// Tree search over sampled completions, for few steps.
+    Treeg(Treeg) = "treeg",
 }
 
 impl Method {
