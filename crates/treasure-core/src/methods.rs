@@ -6,6 +6,7 @@
 mod base;
 mod best_of_n;
 mod code;
+mod dsearch;
 mod fk;
 mod fk_reference;
 mod greedy;
@@ -18,6 +19,7 @@ mod treeg;
 pub use base::{Base, Fhs};
 pub use best_of_n::BestOfN;
 pub use code::Code;
+pub use dsearch::{Dsearch, Fall, WideWhen};
 pub use fk::FkSteering;
 pub use fk_reference::FkReference;
 pub use greedy::Greedy;
@@ -172,6 +174,8 @@ methods! {
     Smc(Smc) = "smc",
     /// Tree search over sampled completions, for few steps.
     Treeg(Treeg) = "treeg",
+    /// The best of N candidates in chains whose number falls.
+    Dsearch(Dsearch) = "dsearch",
 }
 
 impl Method {

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod budgets;
+mod chains;
 mod common;
 mod costs;
 mod feynman_kac;
