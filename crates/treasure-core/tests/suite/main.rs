@@ -18,4 +18,5 @@ mod runs;
 mod sampling;
 mod smc;
 mod theorems;
+mod times;
 mod values;
