@@ -11,6 +11,7 @@ mod fk;
 mod fk_reference;
 mod greedy;
 mod naive_tree;
+mod pg;
 mod smc;
 mod svdd;
 mod treasure;
@@ -24,6 +25,7 @@ pub use fk::FkSteering;
 pub use fk_reference::FkReference;
 pub use greedy::Greedy;
 pub use naive_tree::NaiveTree;
+pub use pg::Pg;
 pub use smc::Smc;
 pub use svdd::Svdd;
 pub use treasure::Treasure;
@@ -172,6 +174,8 @@ methods! {
     NaiveTree(NaiveTree) = "naive-tree",
     /// Fully adapted sequential Monte Carlo: particles that look at their own tokens.
     Smc(Smc) = "smc",
+    /// Particle Gibbs: sweeps of particles along a reference.
+    Pg(Pg) = "pg",
     /// Tree search over sampled completions, for few steps.
     Treeg(Treeg) = "treeg",
     /// The best of N candidates in chains whose number falls.

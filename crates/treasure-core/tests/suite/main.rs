@@ -6,6 +6,7 @@ mod chains;
 mod common;
 mod costs;
 mod feynman_kac;
+mod gibbs;
 mod golden;
 mod likelihood;
 mod observers;
