@@ -7,6 +7,7 @@ mod base;
 mod best_of_n;
 mod code;
 mod dsearch;
+mod dts;
 mod fk;
 mod fk_reference;
 mod greedy;
@@ -16,11 +17,13 @@ mod smc;
 mod svdd;
 mod treasure;
 mod treeg;
+mod walk;
 
 pub use base::{Base, Fhs};
 pub use best_of_n::BestOfN;
 pub use code::Code;
 pub use dsearch::{Dsearch, Fall, WideWhen};
+pub use dts::{Backup, Dts, DtsStar, Policy};
 pub use fk::FkSteering;
 pub use fk_reference::FkReference;
 pub use greedy::Greedy;
@@ -176,6 +179,10 @@ methods! {
     Smc(Smc) = "smc",
     /// Particle Gibbs: sweeps of particles along a reference.
     Pg(Pg) = "pg",
+    /// Sampling from a tree of rollouts.
+    Dts(Dts) = "dts",
+    /// Search in a tree of rollouts or tokens.
+    DtsStar(DtsStar) = "dts-star",
     /// Tree search over sampled completions, for few steps.
     Treeg(Treeg) = "treeg",
     /// The best of N candidates in chains whose number falls.

@@ -15,6 +15,7 @@ mod properties;
 mod randomness;
 mod readable;
 mod remdm;
+mod rollouts;
 mod runs;
 mod sampling;
 mod smc;
