@@ -11,6 +11,7 @@ mod dts;
 mod fk;
 mod fk_reference;
 mod greedy;
+mod iterref;
 mod naive_tree;
 mod pg;
 mod smc;
@@ -27,6 +28,7 @@ pub use dts::{Backup, Dts, DtsStar, Policy};
 pub use fk::FkSteering;
 pub use fk_reference::FkReference;
 pub use greedy::Greedy;
+pub use iterref::IterRef;
 pub use naive_tree::NaiveTree;
 pub use pg::Pg;
 pub use smc::Smc;
@@ -187,6 +189,8 @@ methods! {
     Treeg(Treeg) = "treeg",
     /// The best of N candidates in chains whose number falls.
     Dsearch(Dsearch) = "dsearch",
+    /// Renoising by Multiple-Try Metropolis, on the way and at the end.
+    IterRef(IterRef) = "iterref",
 }
 
 impl Method {
