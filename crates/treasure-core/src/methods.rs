@@ -14,6 +14,7 @@ mod greedy;
 mod iterref;
 mod naive_tree;
 mod pg;
+mod refine;
 mod smc;
 mod svdd;
 mod treasure;
@@ -31,6 +32,7 @@ pub use greedy::Greedy;
 pub use iterref::IterRef;
 pub use naive_tree::NaiveTree;
 pub use pg::Pg;
+pub use refine::{Accept, Inner, Pick, Refine};
 pub use smc::Smc;
 pub use svdd::Svdd;
 pub use treasure::Treasure;
@@ -191,6 +193,8 @@ methods! {
     Dsearch(Dsearch) = "dsearch",
     /// Renoising by Multiple-Try Metropolis, on the way and at the end.
     IterRef(IterRef) = "iterref",
+    /// From a finished text: mask some of it again, search anew, keep what is better.
+    Refine(Refine) = "refine",
 }
 
 impl Method {

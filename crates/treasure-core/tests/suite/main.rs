@@ -14,6 +14,7 @@ mod options;
 mod properties;
 mod randomness;
 mod readable;
+mod refinement;
 mod remdm;
 mod rollouts;
 mod runs;
