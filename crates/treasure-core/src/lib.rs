@@ -50,7 +50,9 @@ pub use key::Key;
 pub use likelihood::{Nelbo, NelboForm, nelbo};
 pub use limits::{Clock, Deadline, Flow, Halt, Limits, StopReason};
 pub use methods::{Method, Nominal, OptionError, Search};
-pub use options::{AnswerKind, Potential, Resampling, Sampler, SelectKind, ValueKind};
+pub use options::{
+    AnswerKind, Potential, Remask, Resampling, Sampler, SelectKind, Tempering, ValueKind, WeighBy,
+};
 pub use outcome::{Finished, Note, Outcome, Particle};
 use problem::Scored;
 pub use problem::{Encoded, Problem};

@@ -82,6 +82,8 @@ pub struct Problem<'a> {
     ends: Vec<TokenId>,
     limits: Limits<'a>,
     answer: AnswerKind,
+    /// A finished text to begin from.
+    given: Option<Arc<[TokenId]>>,
     encoding_bytes: usize,
     reward_bytes: usize,
     /// Whether this is a part of another problem's run, whose ledger it shares.
@@ -143,6 +145,7 @@ impl<'a> Problem<'a> {
             ends: Vec::new(),
             limits,
             answer: AnswerKind::Final,
+            given: None,
             encoding_bytes: 256 << 20,
             reward_bytes: 64 << 20,
             inside: false,
@@ -158,6 +161,53 @@ impl<'a> Problem<'a> {
         }
         problem.begin();
         Ok(problem)
+    }
+
+    /// A problem that begins from finished tokens, of which those marked in `keep` must stay: what a
+    /// refinement is asked to improve. The others are the masks of its start state.
+    pub fn refining(
+        tokens: &[TokenId],
+        keep: &[bool],
+        schedule: &'a dyn Schedule,
+        denoiser: &'a dyn Denoiser,
+        reward: &'a dyn Reward,
+        bans: Bans,
+        limits: Limits<'a>,
+    ) -> Result<Self> {
+        if keep.len() != tokens.len() {
+            let expected = format!("{} marks, one a token", tokens.len());
+            return Err(Error::Invalid { what: "keep", expected, got: keep.len().to_string() });
+        }
+        let slots = tokens.iter().zip(keep).map(|(&token, &keep)| keep.then_some(token));
+        let start = MaskedSeq::template(slots)?;
+        Self::new(start, schedule, denoiser, reward, bans, limits)?.with_given(tokens)
+    }
+
+    /// A finished text to begin from; it must agree with the start state where that has tokens.
+    pub fn with_given(mut self, tokens: &[TokenId]) -> Result<Self> {
+        let invalid = |expected: String, got: String| {
+            Err(Error::Invalid { what: "given text", expected, got })
+        };
+        if tokens.len() != self.start.len() {
+            return invalid(format!("{} tokens", self.start.len()), tokens.len().to_string());
+        }
+        let vocab = self.denoiser.facts().vocab_size;
+        if let Some(token) = tokens.iter().find(|&&token| token as usize >= vocab) {
+            return invalid(format!("token ids below {vocab}"), token.to_string());
+        }
+        let differs =
+            |(slot, token): (Option<TokenId>, &TokenId)| slot.is_some_and(|s| s != *token);
+        if let Some(at) = self.start.slots().zip(tokens).position(differs) {
+            let expected = format!("the token of the start state at position {at}");
+            return invalid(expected, tokens[at].to_string());
+        }
+        self.given = Some(tokens.into());
+        Ok(self)
+    }
+
+    /// The finished text to begin from, if there is one.
+    pub fn given(&self) -> Option<&[TokenId]> {
+        self.given.as_deref()
     }
 
     /// Bounds the memory for encodings and for rewards, in bytes. Less memory may cost more work but
@@ -210,7 +260,7 @@ impl<'a> Problem<'a> {
     /// The same problem from another start, inside a run of this one: counts, memory, budgets and the
     /// best so far are shared, so that costs add up and limits hold across.
     pub fn continue_from(&self, start: MaskedSeq) -> Self {
-        Self { start: Arc::new(start), inside: true, ..self.clone() }
+        Self { start: Arc::new(start), given: None, inside: true, ..self.clone() }
     }
 
     /// Forgets the counts, the memory and the best of an earlier run, unless this is part of one.

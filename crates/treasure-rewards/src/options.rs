@@ -60,6 +60,19 @@ pub struct RewardOptions {
     pub own: HashMap<String, Arc<dyn TextReward>>,
 }
 
+impl std::fmt::Debug for RewardOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RewardOptions")
+            .field("preset", &self.preset)
+            .field("batch", &self.batch)
+            .field("cache_bytes", &self.cache_bytes)
+            .field("load", &self.load)
+            .field("remote", &self.remote)
+            .field("own", &self.own.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Default for RewardOptions {
     fn default() -> Self {
         Self {

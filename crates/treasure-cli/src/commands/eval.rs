@@ -4,13 +4,13 @@ use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
+use treasure::{Session, models::LoadOptions};
 use treasure_eval::{
     commands::{self, RunOptions},
     config::Size,
     plan::Overrides,
     shard::Shard,
 };
-use treasure::{Session, models::LoadOptions};
 
 use crate::{Verdict, failure::Outcome, options::common::Common, output::print};
 

@@ -10,7 +10,7 @@ use treasure_core::{
 };
 use treasure_testkit::{JointTable, TableReward, exact};
 
-use crate::common::{EXACT, problem, run};
+use crate::common::{EXACT, placed, problem, run};
 
 const VOCAB: usize = 4;
 const LEN: usize = 4;
@@ -43,14 +43,10 @@ fn nodes(method: &dyn Search, problem: &Problem<'_>, seed: u64) -> Vec<(NodeEven
     let mut all = Vec::new();
     let mut observer = |event: &Event| {
         if let Event::Node(node) = event {
-            let mut state = match node.parent {
-                Some(parent) => states[&parent].clone(),
+            let state = match node.parent {
+                Some(parent) => placed(&states[&parent], node),
                 None => (**problem.start()).clone(),
             };
-            let reveal = node.position.zip(node.token);
-            for (position, token) in reveal.into_iter().chain(node.also.iter().copied()) {
-                state.reveal_in_place(position, token);
-            }
             states.insert(node.id, state.clone());
             all.push((node.clone(), state));
         }
@@ -191,7 +187,7 @@ impl Search for Ordered {
         let parts = Population {
             size: 1,
             propose: Box::new(FirstHitting {
-                reveal: Reveal::Sample { candidates: 1 },
+                reveal: Reveal::Sample { candidates: 1.into() },
                 draws: self.draws,
                 order: self.order,
                 commit_threshold: None,

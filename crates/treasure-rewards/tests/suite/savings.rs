@@ -11,9 +11,9 @@ use std::{
 };
 
 use treasure_core::{
-    Answer, Bans, Candidate, Cost, Denoiser, Encoding, Event, Facts, Key, Limits, MaskedSeq,
-    Method as _, NoiseSchedule, Problem, Question, Result, Reward, State, TokenId, View,
-    methods::Treasure, together,
+    Answer, Bans, Batcher, Candidate, Cost, Denoiser, Encoding, Event, Facts, Key, Limits,
+    MaskedSeq, NoiseSchedule, Problem, Question, Result, Reward, Search as _, State, TokenId, View,
+    methods::Treasure,
 };
 use treasure_models::{
     Classifier, LoadOptions, MaskedLm, Resolver, Scorer,
@@ -182,19 +182,30 @@ fn both_ways(reward: &str, judge: &Judge, method: &Treasure, length: usize) {
     let bans = ends.iter().fold(Bans::none(), |bans, &end| bans.before(end, given.len() + 4));
     let bans = bans.everywhere(0);
     let layout = Layout::prompt(PROMPT, given.len(), length);
-    let rewards = Rewards::new(resolver, RewardOptions::default());
+    let store = Arc::new(treasure_models::ModelStore::new(resolver));
+    let rewards = Rewards::new(store, RewardOptions::default());
     let reward = rewards.build(&reward.parse().expect("a specification")).expect("a reward");
+    let shared: Arc<dyn Reward> = reward.clone();
     let pipeline = Pipeline::new(reward, model.clone(), layout, ends);
     let schedule = NoiseSchedule::default();
     let keys = [Key::new(7).fold(0), Key::new(7).fold(1)];
 
-    let fast = |key: &Key, denoiser: &dyn Denoiser, reward: &dyn Reward| {
+    // Both searches at one table, so that every saving is at work.
+    let batcher = Batcher::new();
+    let run = |key: Key| {
+        let seat = batcher.join();
+        let denoiser = seat.denoiser(model.clone());
+        let reward = seat.reward(&pipeline, shared.clone());
         let start = (state.clone(), bans.clone());
         let problem =
-            Problem::new(start.0, &schedule, denoiser, reward, start.1, Limits::default());
-        story(method, &problem.expect("a problem"), *key)
+            Problem::new(start.0, &schedule, &denoiser, &reward, start.1, Limits::default());
+        story(method, &problem.expect("a problem"), key)
     };
-    let fast = together(model.as_ref(), &pipeline, 2, &keys, fast, |_, _| {});
+    let run = &run;
+    let fast: Vec<Vec<String>> = std::thread::scope(|scope| {
+        let searches: Vec<_> = keys.iter().map(|&key| scope.spawn(move || run(key))).collect();
+        searches.into_iter().map(|search| search.join().expect("a search")).collect()
+    });
 
     let plain = MaskedLm::load_on(&plain_cpu(), &Resolver::new(), &spec("denoiser"), &options);
     let plain = plain.expect("a model");

@@ -20,7 +20,9 @@ pub fn quick() -> RewardOptions {
 
 pub fn build_with(spec: &str, options: RewardOptions) -> Result<Arc<Composite>> {
     let spec: Spec = spec.parse()?;
-    Rewards::new(treasure_models::Resolver::new().offline(), options).build(&spec)
+    let resolver = treasure_models::Resolver::new().offline();
+    let store = Arc::new(treasure_models::ModelStore::new(resolver));
+    Rewards::new(store, options).build(&spec)
 }
 
 pub fn build(spec: &str) -> Arc<Composite> {
