@@ -78,7 +78,7 @@ fn hint_with_flags(hint: &str) -> String {
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let mut chain: Vec<String> = Vec::new();
-        let (mut hint, mut kind) = (None, "request");
+        let (mut hint, mut kind, mut settled) = (None, "request", false);
         let mut next: Option<&(dyn Error + 'static)> = Some(&error);
         while let Some(error) = next {
             let message = with_flag(&error.to_string());
@@ -88,18 +88,25 @@ impl<E: Error + 'static> From<E> for Failure {
             if let Some(ours) = error.downcast_ref::<treasure::Error>() {
                 kind = ours.kind().name();
             }
-            if let Some(found) = hint_of(error) {
+            if !settled && let Some(found) = hint_of(error) {
                 hint = Some(hint_with_flags(&found));
                 // A failed experiment has put the hint of its cause together with how to go on.
-                #[cfg(feature = "eval")]
-                if error.is::<treasure_eval::Error>() {
-                    break;
-                }
+                settled = is_experiment(error);
             }
             next = error.source();
         }
         Self { chain, hint, kind }
     }
+}
+
+#[cfg(feature = "eval")]
+fn is_experiment(error: &(dyn Error + 'static)) -> bool {
+    error.is::<treasure_eval::Error>()
+}
+
+#[cfg(not(feature = "eval"))]
+fn is_experiment(_: &(dyn Error + 'static)) -> bool {
+    false
 }
 
 /// The hint that an error of one of our own crates carries.

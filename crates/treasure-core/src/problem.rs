@@ -4,7 +4,10 @@
 //! equal states in a batch are computed once; memory is bounded; limits hold before work begins; a
 //! wrong row count, a number that is not finite or a panic is an error that names its source.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering};
+use std::{
+    cmp::Ordering,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic},
+};
 
 use rustc_hash::FxHashMap;
 
@@ -353,7 +356,7 @@ impl<'a> Problem<'a> {
 
     /// Stops if the run was cancelled or the deadline has passed.
     pub fn check_deadline(&self) -> Flow<()> {
-        if self.limits.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+        if self.limits.cancel.is_some_and(|cancel| cancel.load(atomic::Ordering::Relaxed)) {
             return Err(Halt::Stop(StopReason::Cancelled));
         }
         match self.limits.deadline {
@@ -521,7 +524,7 @@ impl<'a> Problem<'a> {
             let value = reward + scored.extra;
             let finished =
                 || Finished { tokens: scored.tokens.to_vec(), reward, value, log_p: scored.log_p };
-            if ledger.best.as_ref().is_none_or(|best| value > best.value) {
+            if ledger.best.as_ref().is_none_or(|best| beats(value, scored, best)) {
                 ledger.best = Some(finished());
             }
             if target.is_some_and(|target| reward >= target)
@@ -613,6 +616,18 @@ struct Found {
     values: Vec<Option<f64>>,
     calls: u64,
     stopped: Option<StopReason>,
+}
+
+/// Whether a scored sequence takes the place of the best so far. Of equal plain rewards the first
+/// stays; with a taste, which may score in another order, ties go by log p and then by the tokens.
+fn beats(value: f64, scored: &Scored<'_>, best: &Finished) -> bool {
+    match (scored.log_p, best.log_p) {
+        (Some(new), Some(old)) if value == best.value => match new.total_cmp(&old) {
+            Ordering::Equal => scored.tokens < best.tokens.as_slice(),
+            order => order == Ordering::Greater,
+        },
+        _ => value > best.value,
+    }
 }
 
 /// What a reward sees of a sequence.

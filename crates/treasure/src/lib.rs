@@ -47,3 +47,8 @@ pub use treasure_core::{Method, methods};
 pub use treasure_models as models;
 pub use treasure_rewards as rewards;
 pub use writer::FunctionModel;
+
+/// The program of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
