@@ -44,6 +44,12 @@ pub struct Frame {
     pub reward_calls: u64,
 }
 
+/// Somebody who sees every step of a text; `Break` stops the search.
+pub type Show<'a> = dyn FnMut(&Frame) -> ControlFlow<()> + 'a;
+
+/// Somebody who sees every event of a search; `Break` stops it.
+pub type Tell<'a> = dyn FnMut(&Event) -> ControlFlow<()> + 'a;
+
 /// What a mask looks like.
 pub(crate) const MASK: char = '▒';
 
@@ -60,8 +66,8 @@ struct State {
 pub(crate) struct Follower<'a, 'w> {
     writer: &'a dyn TextModel,
     ends: &'a [TokenId],
-    show: Option<&'w mut (dyn FnMut(&Frame) -> ControlFlow<()> + 'w)>,
-    tell: Option<&'w mut (dyn FnMut(&Event) -> ControlFlow<()> + 'w)>,
+    show: Option<&'w mut Show<'w>>,
+    tell: Option<&'w mut Tell<'w>>,
     trace: Option<TraceWriter<Vec<u8>>>,
     /// Tokens that the trace names.
     tokens: BTreeSet<TokenId>,
@@ -75,8 +81,8 @@ impl<'a, 'w> Follower<'a, 'w> {
     pub(crate) fn new(
         writer: &'a dyn TextModel,
         ends: &'a [TokenId],
-        show: Option<&'w mut (dyn FnMut(&Frame) -> ControlFlow<()> + 'w)>,
-        tell: Option<&'w mut (dyn FnMut(&Event) -> ControlFlow<()> + 'w)>,
+        show: Option<&'w mut Show<'w>>,
+        tell: Option<&'w mut Tell<'w>>,
         trace: Option<TraceWriter<Vec<u8>>>,
     ) -> Self {
         let (living, next, tokens) = (HashMap::new(), HashMap::new(), BTreeSet::new());

@@ -32,7 +32,7 @@ mod writer;
 
 pub use bounds::{BOUNDS, Bound};
 pub use error::{Error, ErrorKind, Result};
-pub use frame::{Frame, FrameToken};
+pub use frame::{Frame, FrameToken, Show, Tell};
 pub use key::{KEYS, sample_key, start_key};
 pub use nearest::nearest;
 pub use plan::{Plan, Preset, Reading};

@@ -1,20 +1,21 @@
 //! One sample: a search from a start state to a finished row.
 
 use std::{
-    ops::ControlFlow,
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
 use serde_json::{Map, Value, json};
 use treasure_core::{
-    AnswerKind, Clock, Deadline, Denoiser, Error as CoreError, Event, Limits, NoiseSchedule,
-    Outcome, Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
+    AnswerKind, Clock, Deadline, Denoiser, Error as CoreError, Limits, NoiseSchedule, Outcome,
+    Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
 };
 use treasure_rewards::{Composite, Pipeline, Start, TextModel, TextOptions, TextReward, metrics};
 
 use crate::{
-    Cost, Error, Frame, HeldOut, Plan, ROW_VERSION, Result, Sample, frame::Follower, sample_key,
+    Cost, Error, HeldOut, Plan, ROW_VERSION, Result, Sample,
+    frame::{Follower, Show, Tell},
+    sample_key,
 };
 
 /// One sample to make.
@@ -36,9 +37,9 @@ pub struct Job {
 #[derive(Default)]
 pub struct Watch<'a> {
     /// Sees the text form; `Break` stops the search and keeps the best.
-    pub frames: Option<&'a mut (dyn FnMut(&Frame) -> ControlFlow<()> + 'a)>,
+    pub frames: Option<&'a mut Show<'a>>,
     /// Sees every event of the search.
-    pub events: Option<&'a mut (dyn FnMut(&Event) -> ControlFlow<()> + 'a)>,
+    pub events: Option<&'a mut Tell<'a>>,
     /// Stops the search when set, within a step.
     pub cancel: Option<&'a AtomicBool>,
     /// Whether the sample carries a trace.

@@ -337,7 +337,7 @@ impl Generate {
                     print::line(serde_json::to_string(&made)?)?;
                     continue;
                 }
-                print::line(format!("{name}"))?;
+                print::line(name)?;
                 print::line(row::lines(&made, plan.reading(), false))?;
                 print::line("")?;
             }
