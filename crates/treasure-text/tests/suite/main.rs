@@ -3,3 +3,5 @@
 mod engine;
 mod fills;
 mod oracle;
+mod pocket;
+mod schemas;

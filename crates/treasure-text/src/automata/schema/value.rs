@@ -83,6 +83,9 @@ impl<'a> Writer<'a> {
             check_alone(keywords, "enum", &["type"], at)?;
             return self.fixed(list(values, "enum", at)?, keywords, at, from, to);
         }
+        if keywords.keys().all(|keyword| is_annotation(keyword)) {
+            return self.anything(self.options.depth, from, to);
+        }
         let mut possible = false;
         for name in types(keywords, at)? {
             possible |= match name {
@@ -177,7 +180,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The types a schema names. Without `type`, those its keywords speak of; without any, all.
+/// The types a schema names; without `type`, those its keywords speak of.
 fn types<'v>(keywords: &'v Keywords, at: &str) -> Result<Vec<&'v str>> {
     let known = |value: &'v Value| {
         let name = value.as_str().filter(|name| TYPES.contains(name));
@@ -198,9 +201,7 @@ fn types<'v>(keywords: &'v Keywords, at: &str) -> Result<Vec<&'v str>> {
                 |list: &&[&str]| list.iter().any(|keyword| keywords.contains_key(*keyword));
             let spoken: Vec<&str> =
                 OF_TYPE.iter().filter(|(_, list)| speaks(list)).map(|(name, _)| *name).collect();
-            debug_assert!(!spoken.is_empty() || keywords.keys().all(|k| is_annotation(k)));
-            let all = ["null", "boolean", "object", "array", "number", "string"];
-            Ok(if spoken.is_empty() { all.to_vec() } else { spoken })
+            Ok(spoken)
         }
     }
 }
