@@ -2,6 +2,10 @@
 
 mod engine;
 mod fills;
+mod holes;
+mod law;
+mod left_to_right;
 mod oracle;
 mod pocket;
 mod schemas;
+mod tokenizers;

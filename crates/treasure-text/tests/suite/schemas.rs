@@ -149,6 +149,15 @@ fn what_is_not_supported_is_refused_by_name() {
 }
 
 #[test]
+fn an_identifier_is_for_the_root_only() {
+    let root = json!({"$id": "https://example.org/a", "type": "integer"});
+    assert!(dfa(&root, WhiteSpace::None).is_ok());
+    let inside = json!({"type": "array", "items": {"$id": "b", "type": "integer"}});
+    let error = dfa(&inside, WhiteSpace::None).unwrap_err().to_string();
+    assert!(error.starts_with("schema at #/items: `$id` is not supported"), "{error}");
+}
+
+#[test]
 fn what_is_not_a_schema_is_an_error_with_its_place() {
     let say = |schema: Value| dfa(&schema, WhiteSpace::None).unwrap_err().to_string();
     assert_eq!(

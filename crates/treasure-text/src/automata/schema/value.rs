@@ -54,6 +54,9 @@ impl<'a> Writer<'a> {
 
     fn keywords(&mut self, keywords: &'a Keywords, at: &str, from: Node, to: Node) -> Result<bool> {
         check_known(keywords, at)?;
+        if keywords.contains_key("$id") && self.nesting > 1 {
+            return Err(unsupported(at, "$id", "inside a schema: references would start there"));
+        }
         if let Some(reference) = keywords.get("$ref") {
             check_alone(keywords, "$ref", &[], at)?;
             return self.reference(reference, at, from, to);
