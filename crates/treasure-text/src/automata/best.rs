@@ -9,8 +9,8 @@ use treasure_core::TokenId;
 
 use super::{
     Error, Lattice, Result, Scores, Tables,
-    lattice::has,
     scores::{IMPOSSIBLE, check_row},
+    tables::Edge,
 };
 
 /// No way leads here.
@@ -21,12 +21,14 @@ const NONE: f64 = f64::NEG_INFINITY;
 pub struct Best {
     lattice: Lattice,
     scores: Arc<Scores>,
-    /// `[position, state]`: the best sum of positions before, and the edge it came by.
-    before: Vec<f64>,
-    came_by: Vec<u32>,
-    /// `[position, state]`: the best sum of positions from here on, and the edge it goes by.
-    after: Vec<f64>,
-    goes_by: Vec<u32>,
+    /// `states[starts[p]..starts[p + 1]]` are on some completion before position p; messages are kept for
+    /// these alone.
+    starts: Vec<usize>,
+    states: Vec<u32>,
+    /// The best sum of the positions before, and the edge it came by.
+    before: Vec<(f64, u32)>,
+    /// The best sum of the positions from here on, and the edge it goes by.
+    after: Vec<(f64, u32)>,
 }
 
 /// A score as it is summed.
@@ -37,6 +39,14 @@ fn counted(score: f32) -> f64 {
 /// A sum as it is reported: one that holds a −∞ is −∞.
 fn reported(sum: f64) -> f64 {
     if sum < IMPOSSIBLE / 2.0 { f64::NEG_INFINITY } else { sum }
+}
+
+/// Offers a sum by an edge to the state it leads to.
+fn offer(from: &(f64, u32), to: &mut (f64, u32), gain: f64, by: u32) {
+    let sum = from.0 + gain;
+    if sum > to.0 {
+        *to = (sum, by);
+    }
 }
 
 impl Best {
@@ -59,96 +69,83 @@ impl Best {
                 got: format!("none at position {missing}"),
             });
         }
-        let cells = (len + 1) * states;
+        let mut starts = vec![0];
+        let mut alive = Vec::new();
+        for position in 0..=len {
+            alive.extend(lattice.alive(position));
+            starts.push(alive.len());
+        }
+        let none = vec![(NONE, 0); alive.len()];
         let mut this = Self {
             lattice: lattice.clone(),
             scores: scores.clone(),
-            before: vec![NONE; cells],
-            came_by: vec![0; cells],
-            after: vec![NONE; cells],
-            goes_by: vec![0; cells],
+            starts,
+            states: alive,
+            before: none.clone(),
+            after: none,
         };
-        this.before[Tables::START as usize] = 0.0;
+        // Sums by state, cleared as they are packed.
+        let (mut here, mut there) = (vec![(NONE, 0); states], vec![(NONE, 0); states]);
+        here[Tables::START as usize].0 = 0.0;
         for position in 0..len {
-            this.forward(position);
+            this.pass(position, |at, edge, gain| {
+                offer(&here[edge.from as usize], &mut there[edge.to as usize], gain, at);
+            });
+            this.pack(position, &mut here, |this| &mut this.before);
+            std::mem::swap(&mut here, &mut there);
         }
-        for state in lattice.alive(len) {
-            this.after[len * states + state as usize] = 0.0;
-        }
+        this.pack(len, &mut here, |this| &mut this.before);
+        lattice.alive(len).for_each(|state| here[state as usize].0 = 0.0);
         for position in (0..len).rev() {
-            this.backward(position);
+            this.pass(position, |at, edge, gain| {
+                offer(&here[edge.to as usize], &mut there[edge.from as usize], gain, at);
+            });
+            this.pack(position + 1, &mut here, |this| &mut this.after);
+            std::mem::swap(&mut here, &mut there);
         }
+        this.pack(0, &mut here, |this| &mut this.after);
         Ok(this)
     }
 
-    fn states(&self) -> usize {
-        self.lattice.span().tables().states()
-    }
-
-    fn forward(&mut self, position: usize) {
-        let tables = self.lattice.span().tables();
-        let states = tables.states();
-        let (before, after) = self.before.split_at_mut((position + 1) * states);
-        let before = &before[position * states..];
-        let came_by = &mut self.came_by[(position + 1) * states..];
-        let mut offer = |edge: u32, from: u32, to: u32, score: f64| {
-            let sum = before[from as usize] + score;
-            if sum > after[to as usize] {
-                after[to as usize] = sum;
-                came_by[to as usize] = edge;
-            }
-        };
-        if let Some(token) = self.lattice.fill()[position] {
-            for at in self.lattice.edges_with(position, token) {
-                let edge = tables.edge(at);
-                offer(at, edge.from, edge.to, 0.0);
-            }
+    /// Every edge at a position, with the best score of its tokens.
+    fn pass(&self, position: usize, mut each: impl FnMut(u32, Edge, f64)) {
+        if self.lattice.fill()[position].is_some() {
+            self.lattice.each_edge(position, |at, edge| each(at, edge, 0.0));
             return;
         }
         let best = self.scores.best(position);
-        let finish = self.lattice.finish(position + 1);
-        let closed = self.lattice.span().closed_group(position);
-        for state in self.lattice.alive(position) {
-            for at in tables.edges_from(state) {
-                let edge = tables.edge(at);
-                if has(finish, edge.to) && edge.group != closed {
-                    offer(at, state, edge.to, counted(best[edge.group as usize]));
-                }
-            }
+        self.lattice.each_edge(position, |at, edge| {
+            each(at, edge, counted(best[edge.group as usize]));
+        });
+    }
+
+    /// Moves the sums of a position from by-state to where they are kept.
+    fn pack(
+        &mut self,
+        position: usize,
+        sums: &mut [(f64, u32)],
+        kept: impl Fn(&mut Self) -> &mut Vec<(f64, u32)>,
+    ) {
+        for slot in self.starts[position]..self.starts[position + 1] {
+            let state = self.states[slot] as usize;
+            kept(self)[slot] = std::mem::replace(&mut sums[state], (NONE, 0));
         }
     }
 
-    fn backward(&mut self, position: usize) {
-        let tables = self.lattice.span().tables();
-        let states = tables.states();
-        let (before, after) = self.after.split_at_mut((position + 1) * states);
-        let before = &mut before[position * states..];
-        let goes_by = &mut self.goes_by[position * states..];
-        let mut offer = |edge: u32, from: u32, to: u32, score: f64| {
-            let sum = after[to as usize] + score;
-            if sum > before[from as usize] {
-                before[from as usize] = sum;
-                goes_by[from as usize] = edge;
-            }
-        };
-        if let Some(token) = self.lattice.fill()[position] {
-            for at in self.lattice.edges_with(position, token) {
-                let edge = tables.edge(at);
-                offer(at, edge.from, edge.to, 0.0);
-            }
-            return;
+    /// The sums of a position by state.
+    fn spread(&self, position: usize, kept: &[(f64, u32)]) -> Vec<f64> {
+        let mut sums = vec![NONE; self.lattice.span().tables().states()];
+        for slot in self.starts[position]..self.starts[position + 1] {
+            sums[self.states[slot] as usize] = kept[slot].0;
         }
-        let best = self.scores.best(position);
-        let closed = self.lattice.span().closed_group(position);
-        for state in self.lattice.alive(position) {
-            for at in tables.edges_from(state) {
-                let edge = tables.edge(at);
-                // States off every completion have −∞ here and are never taken.
-                if edge.group != closed {
-                    offer(at, state, edge.to, counted(best[edge.group as usize]));
-                }
-            }
-        }
+        sums
+    }
+
+    /// What is kept for a state that is on some completion.
+    fn at(&self, position: usize, state: u32, kept: &[(f64, u32)]) -> (f64, u32) {
+        let range = self.starts[position]..self.starts[position + 1];
+        let found = self.states[range.clone()].binary_search(&state);
+        found.map_or((NONE, 0), |slot| kept[range.start + slot])
     }
 
     /// The lattice the pass was made for.
@@ -164,7 +161,7 @@ impl Best {
     /// The score of the best completion: the sum over masked positions; −∞ if it cannot do without a
     /// token scored −∞.
     pub fn score(&self) -> f64 {
-        reported(self.after[Tables::START as usize])
+        reported(self.at(0, Tables::START, &self.after).0)
     }
 
     /// The best completion, filled positions included.
@@ -185,10 +182,9 @@ impl Best {
         let rest = self.rest_by_class(position);
         let class = tables.class_of_tokens();
         out.clear();
-        out.extend(row.iter().zip(class).map(|(&score, &class)| {
-            let rest = rest.get(class as usize).copied().unwrap_or(NONE);
-            reported(rest + counted(score))
-        }));
+        let total =
+            |(&score, &class): (&f32, &u32)| reported(rest[class as usize] + counted(score));
+        out.extend(row.iter().zip(class).map(total));
         if let Some(token) = self.lattice.fill()[position] {
             out.fill(NONE);
             out[token as usize] = self.score();
@@ -196,15 +192,17 @@ impl Best {
         Ok(())
     }
 
-    /// Per class the best sum of all other positions.
+    /// Per class the best sum of all other positions; −∞ for the slot of tokens that no way uses.
     fn rest_by_class(&self, position: usize) -> Vec<f64> {
         let tables = self.lattice.span().tables();
         let mut groups = vec![NONE; tables.groups()];
-        for at in self.lattice.edges(position) {
-            let group = &mut groups[tables.edge(at).group as usize];
-            *group = group.max(self.meet(position, at));
-        }
-        let mut classes = vec![NONE; tables.classes()];
+        let before = self.spread(position, &self.before);
+        let after = self.spread(position + 1, &self.after);
+        self.lattice.each_edge(position, |_, edge| {
+            let group = &mut groups[edge.group as usize];
+            *group = group.max(before[edge.from as usize] + after[edge.to as usize]);
+        });
+        let mut classes = vec![NONE; tables.classes() + 1];
         for (group, &sum) in groups.iter().enumerate().filter(|&(_, &sum)| sum > NONE) {
             for &class in tables.classes_of_group(group as u32) {
                 let class = &mut classes[class as usize];
@@ -212,13 +210,6 @@ impl Best {
             }
         }
         classes
-    }
-
-    /// The best sum of all other positions when this edge is taken at this one.
-    fn meet(&self, position: usize, edge: u32) -> f64 {
-        let edge = self.lattice.span().tables().edge(edge);
-        self.before[position * self.states() + edge.from as usize]
-            + self.after[(position + 1) * self.states() + edge.to as usize]
     }
 
     /// The child with one more token: the best sum of its other masks (the token's own score is not in
@@ -231,13 +222,16 @@ impl Best {
             return None;
         }
         let (mut best, mut by) = (NONE, None);
+        let before = self.spread(position, &self.before);
+        let after = self.spread(position + 1, &self.after);
         for at in self.lattice.edges_with(position, token) {
-            let sum = self.meet(position, at);
+            let edge = self.lattice.span().tables().edge(at);
+            let sum = before[edge.from as usize] + after[edge.to as usize];
             if sum > best {
-                (best, by) = (sum, Some(at));
+                (best, by) = (sum, Some(edge));
             }
         }
-        let edge = self.lattice.span().tables().edge(by?);
+        let edge = by?;
         let mut tokens = self.placed();
         self.trace_left(position, edge.from, &mut tokens);
         tokens[position] = token;
@@ -251,7 +245,7 @@ impl Best {
 
     fn trace_left(&self, position: usize, mut state: u32, tokens: &mut [TokenId]) {
         for p in (0..position).rev() {
-            let at = self.came_by[(p + 1) * self.states() + state as usize];
+            let (_, at) = self.at(p + 1, state, &self.before);
             let edge = self.lattice.span().tables().edge(at);
             if self.lattice.fill()[p].is_none() {
                 tokens[p] = self.scores.token(p, edge.group);
@@ -262,7 +256,7 @@ impl Best {
 
     fn trace_right(&self, position: usize, mut state: u32, tokens: &mut [TokenId]) {
         for (p, token) in tokens.iter_mut().enumerate().skip(position) {
-            let at = self.goes_by[p * self.states() + state as usize];
+            let (_, at) = self.at(p, state, &self.after);
             let edge = self.lattice.span().tables().edge(at);
             if self.lattice.fill()[p].is_none() {
                 *token = self.scores.token(p, edge.group);

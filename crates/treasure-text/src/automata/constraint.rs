@@ -22,8 +22,9 @@ pub struct Constraint {
 impl Constraint {
     /// No pattern yet, on a sequence of `len` positions.
     pub fn new(vocabulary: Arc<Vocabulary>, len: usize) -> Self {
-        let mut anything = TokenSet::none(vocabulary.size());
-        anything.fill(|token| !vocabulary.bytes(token).is_empty());
+        let mut anything = TokenSet::default();
+        let size = vocabulary.size() as TokenId;
+        anything.assign((0..size).map(|token| !vocabulary.bytes(token).is_empty()));
         Self { vocabulary, len, parts: Vec::new(), anything }
     }
 

@@ -5,9 +5,9 @@
 
 use treasure_core::TokenId;
 
-use super::{Error, Result, Span, Tables, TokenSet, token_set::bits};
+use super::{Error, Result, Span, Tables, TokenSet, tables::Edge, token_set::bits};
 
-pub(super) fn has(words: &[u64], state: u32) -> bool {
+fn has(words: &[u64], state: u32) -> bool {
     words[state as usize / 64] >> (state % 64) & 1 == 1
 }
 
@@ -15,17 +15,18 @@ fn put(words: &mut [u64], state: u32) {
     words[state as usize / 64] |= 1 << (state % 64);
 }
 
-/// A partial fill of a span, with the states each position can be reached in and left from.
+/// A partial fill of a span, with the states that lie on its completions.
+///
+/// A reveal only takes completions away, so the sets are kept as they are met: states on some completion,
+/// and nothing else. They shrink from the revealed position outwards.
 #[derive(Clone, Debug)]
 pub struct Lattice {
     span: Span,
     fill: Vec<Option<TokenId>>,
     /// Words per set.
     width: usize,
-    /// Set p: states in which position p can be reached from the start.
-    reach: Vec<u64>,
-    /// Set p: states from which positions p.. can be filled so that the text matches.
-    finish: Vec<u64>,
+    /// Set p: the states before position p on some completion.
+    alive: Vec<u64>,
 }
 
 impl Lattice {
@@ -40,40 +41,46 @@ impl Lattice {
         }
         let tables = span.tables().clone();
         let width = tables.states().div_ceil(64);
-        let sets = (span.len() + 1) * width;
-        let (mut reach, mut finish) = (vec![0; sets], vec![0; sets]);
-        put(&mut reach, Tables::START);
-        for state in (0..tables.states() as u32).filter(|&state| tables.may_end(state)) {
-            put(&mut finish[span.len() * width..], state);
-        }
-        let mut this = Self { span, fill: fill.to_vec(), width, reach, finish };
-        for position in 0..this.fill.len() {
+        let len = span.len();
+        // Forwards what can be reached, with no bound yet on what comes after.
+        let mut this =
+            Self { span, fill: fill.to_vec(), width, alive: vec![u64::MAX; (len + 1) * width] };
+        this.alive[..width].fill(0);
+        put(&mut this.alive, Tables::START);
+        for position in 0..len {
             let after = this.forward(position);
-            this.reach[(position + 1) * width..][..width].copy_from_slice(&after);
+            this.set_mut(position + 1).copy_from_slice(&after);
         }
-        for position in (0..this.fill.len()).rev() {
+        // Backwards what of it leads to a match.
+        let last = this.set(len).to_vec();
+        this.set_mut(len).fill(0);
+        for state in bits(&last).filter(|&state| tables.may_end(state)) {
+            put(this.set_mut(len), state);
+        }
+        let reached = this.clone();
+        for position in (0..len).rev() {
             let before = this.backward(position);
-            this.finish[position * width..][..width].copy_from_slice(&before);
+            this.set_mut(position).copy_from_slice(&before);
         }
-        if has(this.finish(0), Tables::START) { Ok(this) } else { Err(this.why_not()) }
+        if has(this.set(0), Tables::START) { Ok(this) } else { Err(reached.why_not()) }
     }
 
-    /// What to say when no completion matches.
+    /// What to say when no completion matches; the sets are those that can be reached.
     fn why_not(&self) -> Error {
-        let placed = self.fill.iter().flatten().count();
-        match self.span.check() {
-            Err(error) => error,
-            // The first position at which the tokens so far lead nowhere.
-            Ok(()) => {
-                let stuck = (0..self.fill.len())
-                    .find(|&p| self.fill[p].is_some() && bits(self.reach(p + 1)).next().is_none());
-                let got = match stuck.and_then(|p| Some((p, self.fill[p]?))) {
-                    Some((p, token)) => format!("token {token} at position {p}"),
-                    None => format!("{placed} placed tokens that leave too little room"),
-                };
-                Error::NoCompletion { got }
-            }
+        if let Err(error) = self.span.check() {
+            return error;
         }
+        // The first position at which the tokens so far lead nowhere.
+        let nowhere = |p: usize| self.set(p + 1).iter().all(|&word| word == 0);
+        let stuck = (0..self.fill.len()).find(|&p| self.fill[p].is_some() && nowhere(p));
+        let got = match stuck.and_then(|p| Some((p, self.fill[p]?))) {
+            Some((p, token)) => format!("token {token} at position {p}"),
+            None => {
+                let placed = self.fill.iter().flatten().count();
+                format!("{placed} placed tokens that leave too little room")
+            }
+        };
+        Error::NoCompletion { got }
     }
 
     /// The span.
@@ -93,22 +100,22 @@ impl Lattice {
     /// If the position is outside the span.
     pub fn legal(&self, position: usize, out: &mut TokenSet) {
         let tables = self.span.tables();
-        out.reset(tables.vocabulary().size());
         if let Some(token) = self.fill[position] {
+            out.reset(tables.vocabulary().size());
             out.insert(token);
             return;
         }
-        let mut legal = vec![false; tables.classes()];
+        // One slot more for the tokens that no way uses.
+        let mut legal = vec![false; tables.classes() + 1];
         let mut known = vec![false; tables.groups()];
-        for edge in self.edges(position).map(|edge| tables.edge(edge)) {
+        self.each_edge(position, |_, edge| {
             if !std::mem::replace(&mut known[edge.group as usize], true) {
                 for &class in tables.classes_of_group(edge.group) {
                     legal[class as usize] = true;
                 }
             }
-        }
-        let class = tables.class_of_tokens();
-        out.fill(|token| legal.get(class[token as usize] as usize).copied().unwrap_or(false));
+        });
+        out.assign(tables.class_of_tokens().iter().map(|&class| legal[class as usize]));
     }
 
     /// Whether a token is legal at a position: cheaper than the whole set.
@@ -132,54 +139,54 @@ impl Lattice {
             });
         }
         self.fill[position] = Some(token);
-        let width = self.width;
+        // Every state behind the position still leads to a match, every state before it is still reached.
         for p in position..self.fill.len() {
             let after = self.forward(p);
-            let old = &mut self.reach[(p + 1) * width..][..width];
-            if old == after {
+            if self.set(p + 1) == after {
                 break;
             }
-            old.copy_from_slice(&after);
+            self.set_mut(p + 1).copy_from_slice(&after);
         }
         for p in (0..=position).rev() {
             let before = self.backward(p);
-            let old = &mut self.finish[p * width..][..width];
-            if old == before {
+            if self.set(p) == before {
                 break;
             }
-            old.copy_from_slice(&before);
+            self.set_mut(p).copy_from_slice(&before);
         }
         Ok(())
     }
 
-    pub(super) fn reach(&self, position: usize) -> &[u64] {
-        &self.reach[position * self.width..][..self.width]
+    fn set(&self, position: usize) -> &[u64] {
+        &self.alive[position * self.width..][..self.width]
     }
 
-    pub(super) fn finish(&self, position: usize) -> &[u64] {
-        &self.finish[position * self.width..][..self.width]
+    fn set_mut(&mut self, position: usize) -> &mut [u64] {
+        &mut self.alive[position * self.width..][..self.width]
     }
 
     /// The states on some completion, before a position.
     pub(super) fn alive(&self, position: usize) -> impl Iterator<Item = u32> + '_ {
-        let finish = self.finish(position);
-        bits(self.reach(position)).filter(move |&state| has(finish, state))
+        bits(self.set(position))
     }
 
-    /// The edges that some completion takes at a position.
-    pub(super) fn edges(&self, position: usize) -> Box<dyn Iterator<Item = u32> + '_> {
-        if let Some(token) = self.fill[position] {
-            return Box::new(self.edges_with(position, token));
-        }
+    /// The edges, with their numbers, that some completion takes at a position.
+    pub(super) fn each_edge(&self, position: usize, mut each: impl FnMut(u32, Edge)) {
         let tables = self.span.tables();
-        let after = self.finish(position + 1);
+        if let Some(token) = self.fill[position] {
+            self.edges_with(position, token).for_each(|at| each(at, tables.edge(at)));
+            return;
+        }
+        let after = self.set(position + 1);
         let closed = self.span.closed_group(position);
-        Box::new(self.alive(position).flat_map(move |state| {
-            tables.edges_from(state).filter(move |&edge| {
-                let edge = tables.edge(edge);
-                has(after, edge.to) && edge.group != closed
-            })
-        }))
+        for state in self.alive(position) {
+            for at in tables.edges_from(state) {
+                let edge = tables.edge(at);
+                if has(after, edge.to) && edge.group != closed {
+                    each(at, edge);
+                }
+            }
+        }
     }
 
     /// The edges that some completion with this token takes at a position.
@@ -189,7 +196,7 @@ impl Lattice {
         token: TokenId,
     ) -> impl Iterator<Item = u32> + '_ {
         let tables = self.span.tables();
-        let (before, after) = (self.reach(position), self.finish(position + 1));
+        let (before, after) = (self.set(position), self.set(position + 1));
         let closed = self.span.closed_group(position);
         let groups = tables.class(token).map_or(&[][..], |class| tables.groups_of_class(class));
         groups
@@ -203,63 +210,17 @@ impl Lattice {
             })
     }
 
+    /// What of the set behind a position is reached from the set before it.
     fn forward(&self, position: usize) -> Vec<u64> {
-        let tables = self.span.tables();
-        let before = self.reach(position);
-        let closed = self.span.closed_group(position);
         let mut after = vec![0; self.width];
-        match self.fill[position] {
-            None => {
-                for state in bits(before) {
-                    for edge in tables.edges_from(state).map(|edge| tables.edge(edge)) {
-                        if edge.group != closed {
-                            put(&mut after, edge.to);
-                        }
-                    }
-                }
-            }
-            Some(token) => {
-                let groups = tables.class(token).map_or(&[][..], |c| tables.groups_of_class(c));
-                for &group in groups.iter().filter(|&&group| group != closed) {
-                    for edge in tables.edges_of_group(group).iter().map(|&edge| tables.edge(edge)) {
-                        if has(before, edge.from) {
-                            put(&mut after, edge.to);
-                        }
-                    }
-                }
-            }
-        }
+        self.each_edge(position, |_, edge| put(&mut after, edge.to));
         after
     }
 
+    /// What of the set before a position leads to the set behind it.
     fn backward(&self, position: usize) -> Vec<u64> {
-        let tables = self.span.tables();
-        let after = self.finish(position + 1);
-        let closed = self.span.closed_group(position);
         let mut before = vec![0; self.width];
-        match self.fill[position] {
-            None => {
-                for state in 0..tables.states() as u32 {
-                    let leads_on = |edge: u32| {
-                        let edge = tables.edge(edge);
-                        has(after, edge.to) && edge.group != closed
-                    };
-                    if tables.edges_from(state).any(leads_on) {
-                        put(&mut before, state);
-                    }
-                }
-            }
-            Some(token) => {
-                let groups = tables.class(token).map_or(&[][..], |c| tables.groups_of_class(c));
-                for &group in groups.iter().filter(|&&group| group != closed) {
-                    for edge in tables.edges_of_group(group).iter().map(|&edge| tables.edge(edge)) {
-                        if has(after, edge.to) {
-                            put(&mut before, edge.from);
-                        }
-                    }
-                }
-            }
-        }
+        self.each_edge(position, |_, edge| put(&mut before, edge.from));
         before
     }
 }

@@ -62,11 +62,10 @@ impl Mass {
         this.before[Tables::START as usize] = 0.0;
         for position in 0..len {
             let mut sums = vec![(NONE, 0.0); states];
-            for at in lattice.edges(position) {
-                let edge = tables.edge(at);
+            lattice.each_edge(position, |_, edge| {
                 let term = this.before[position * states + edge.from as usize];
                 add(&mut sums[edge.to as usize], term + this.score(position, edge.group));
-            }
+            });
             let to = &mut this.before[(position + 1) * states..][..states];
             to.iter_mut().zip(sums).for_each(|(to, sum)| *to = close(sum));
         }
@@ -75,11 +74,10 @@ impl Mass {
         }
         for position in (0..len).rev() {
             let mut sums = vec![(NONE, 0.0); states];
-            for at in lattice.edges(position) {
-                let edge = tables.edge(at);
+            lattice.each_edge(position, |_, edge| {
                 let term = this.after[(position + 1) * states + edge.to as usize];
                 add(&mut sums[edge.from as usize], term + this.score(position, edge.group));
-            }
+            });
             let to = &mut this.after[position * states..][..states];
             to.iter_mut().zip(sums).for_each(|(to, sum)| *to = close(sum));
         }
@@ -137,22 +135,20 @@ impl Mass {
             return Ok(());
         }
         let mut groups = vec![(NONE, 0.0); tables.groups()];
-        for at in self.lattice.edges(position) {
-            let edge = tables.edge(at);
+        self.lattice.each_edge(position, |_, edge| {
             let meet = self.before[position * states + edge.from as usize]
                 + self.after[(position + 1) * states + edge.to as usize];
             add(&mut groups[edge.group as usize], meet);
-        }
-        let mut classes = vec![(NONE, 0.0); tables.classes()];
+        });
+        let mut classes = vec![(NONE, 0.0); tables.classes() + 1];
         for (group, &sum) in groups.iter().enumerate().filter(|(_, sum)| sum.1 > 0.0) {
             for &class in tables.classes_of_group(group as u32) {
                 add(&mut classes[class as usize], close(sum));
             }
         }
         let rest: Vec<f64> = classes.into_iter().map(|sum| close(sum) - self.log_mass()).collect();
-        out.extend(row.iter().zip(tables.class_of_tokens()).map(|(&score, &class)| {
-            rest.get(class as usize).map_or(NONE, |rest| f64::from(score) + rest)
-        }));
+        let total = |(&score, &class): (&f32, &u32)| f64::from(score) + rest[class as usize];
+        out.extend(row.iter().zip(tables.class_of_tokens()).map(total));
         Ok(())
     }
 

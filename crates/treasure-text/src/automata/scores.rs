@@ -60,19 +60,19 @@ impl Scores {
     /// If the position is outside.
     pub fn set(&mut self, position: usize, row: &[f32]) -> Result<()> {
         check_row(&self.tables, position, row)?;
-        let classes: Vec<(f32, TokenId)> = (0..self.tables.classes() as u32)
-            .map(|class| {
-                let tokens = self.tables.tokens_of_class(class);
-                let mut best = (row[tokens[0] as usize], tokens[0]);
-                for &token in &tokens[1..] {
-                    let score = row[token as usize];
-                    if score > best.0 {
-                        best = (score, token);
-                    }
-                }
-                best
-            })
+        // The first token of a class stands for it until a better one comes; one slot more takes the rest.
+        let count = self.tables.classes();
+        let mut classes: Vec<(f32, TokenId)> = (0..count as u32)
+            .map(|class| self.tables.tokens_of_class(class)[0])
+            .map(|token| (row[token as usize], token))
+            .chain([(f32::INFINITY, 0)])
             .collect();
+        for (token, (&score, &class)) in row.iter().zip(self.tables.class_of_tokens()).enumerate() {
+            let best = &mut classes[class as usize];
+            if score > best.0 {
+                *best = (score, token as TokenId);
+            }
+        }
         let groups = self.tables.groups();
         for group in 0..groups {
             let mut best = (f32::NEG_INFINITY, TokenId::MAX);

@@ -15,8 +15,8 @@ use super::{
     functions::{Functions, IDENTITY, NOWHERE},
 };
 
-/// A token that no way uses.
-pub(super) const NO_CLASS: u32 = u32::MAX;
+/// While tables are built: a token that no way uses.
+const NO_CLASS: u32 = u32::MAX;
 
 /// Lists of numbers, packed one after the other.
 #[derive(Clone, Debug, Default)]
@@ -85,6 +85,7 @@ pub struct Tables {
     classes_of_group: Lists,
     groups_of_class: Lists,
     tokens_of_class: Lists,
+    /// One more than the last class for tokens that no way uses.
     class_of_token: Vec<u32>,
 }
 
@@ -176,21 +177,21 @@ impl Tables {
         let class_keys = (0..groups as u32).flat_map(of_group);
         let spoken = |&(_, &class): &(usize, &u32)| class != NO_CLASS;
         let token_keys = class_of_token.iter().enumerate().filter(spoken);
+        let tokens_of_class =
+            Lists::by_key(fresh as usize, token_keys.map(|(token, &class)| (class, token as u32)));
+        class_of_token.iter_mut().for_each(|class| *class = (*class).min(fresh));
         Self {
             edges_of_group: Lists::by_key(groups, edge_keys),
             groups_of_class: Lists::by_key(
                 fresh as usize,
                 class_keys.collect::<Vec<_>>().into_iter(),
             ),
-            tokens_of_class: Lists::by_key(
-                fresh as usize,
-                token_keys.map(|(token, &class)| (class, token as u32)),
-            ),
             vocabulary,
             accepting,
             edges,
             out,
             classes_of_group,
+            tokens_of_class,
             class_of_token,
         }
     }
@@ -279,9 +280,11 @@ impl Tables {
     }
 
     pub(super) fn class(&self, token: TokenId) -> Option<u32> {
-        self.class_of_token.get(token as usize).copied().filter(|&class| class != NO_CLASS)
+        let class = self.class_of_token.get(token as usize).copied();
+        class.filter(|&class| (class as usize) < self.classes())
     }
 
+    /// The class of every token; one more than the last for those that no way uses.
     pub(super) fn class_of_tokens(&self) -> &[u32] {
         &self.class_of_token
     }

@@ -29,8 +29,8 @@ impl TokenSet {
 
     /// Every token of a vocabulary of `size` tokens.
     pub fn all(size: usize) -> Self {
-        let mut set = Self::none(size);
-        set.fill(|_| true);
+        let mut set = Self::default();
+        set.assign(std::iter::repeat_n(true, size));
         set
     }
 
@@ -46,13 +46,22 @@ impl TokenSet {
         self.size = size;
     }
 
-    /// Makes it the set of tokens for which `holds` is true, a word at a time.
-    pub fn fill(&mut self, holds: impl Fn(TokenId) -> bool) {
-        for (index, word) in self.words.iter_mut().enumerate() {
-            let first = index * 64;
-            let count = (self.size - first).min(64);
-            *word = (0..count)
-                .fold(0, |bits, bit| bits | u64::from(holds((first + bit) as TokenId)) << bit);
+    /// Makes it a set of as many tokens as there are items: those whose item is true.
+    pub fn assign(&mut self, members: impl ExactSizeIterator<Item = bool>) {
+        self.reset(members.len());
+        let (mut word, mut held) = (0, 0);
+        let mut words = self.words.iter_mut();
+        for member in members {
+            word |= u64::from(member) << (held % 64);
+            held += 1;
+            if held % 64 == 0
+                && let Some(to) = words.next()
+            {
+                *to = std::mem::take(&mut word);
+            }
+        }
+        if let Some(to) = words.next() {
+            *to = word;
         }
     }
 

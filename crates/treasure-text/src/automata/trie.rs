@@ -23,9 +23,18 @@ pub(super) struct Trie {
 impl Trie {
     /// The trie of tokens `0..size`; those without bytes are not in it.
     pub fn build<'a>(size: usize, bytes: impl Fn(TokenId) -> &'a [u8]) -> Self {
-        let mut ids: Vec<TokenId> =
-            (0..size as TokenId).filter(|&id| !bytes(id).is_empty()).collect();
-        ids.sort_by(|&a, &b| bytes(a).cmp(bytes(b)));
+        // Most comparisons are decided by the first eight bytes.
+        let head = |text: &[u8]| {
+            let mut head = [0; 8];
+            head[..text.len().min(8)].copy_from_slice(&text[..text.len().min(8)]);
+            u64::from_be_bytes(head)
+        };
+        let spoken = (0..size as TokenId).filter(|&id| !bytes(id).is_empty());
+        let mut heads: Vec<(u64, TokenId)> = spoken.map(|id| (head(bytes(id)), id)).collect();
+        heads.sort_unstable_by(|a, b| {
+            a.0.cmp(&b.0).then_with(|| bytes(a.1).cmp(bytes(b.1))).then(a.1.cmp(&b.1))
+        });
+        let ids: Vec<TokenId> = heads.into_iter().map(|(_, id)| id).collect();
         let mut nodes: Vec<Node> = Vec::new();
         // The nodes of the bytes of the token before.
         let mut path: Vec<usize> = Vec::new();
