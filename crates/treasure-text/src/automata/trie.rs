@@ -73,7 +73,8 @@ mod tests {
         let (mut path, mut ends) = (Vec::new(), Vec::new());
         for (at, node) in trie.nodes.iter().enumerate() {
             while ends.last().is_some_and(|&end| end <= at as u32) {
-                (ends.pop(), path.pop());
+                ends.pop();
+                path.pop();
             }
             path.push(node.byte);
             ends.push(node.end);

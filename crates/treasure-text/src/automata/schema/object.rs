@@ -59,11 +59,11 @@ impl<'a> Writer<'a> {
                 here.iter().zip(&next).for_each(|(&from, &to)| self.nfa.silent(from, to));
             }
             let mut possible = false;
-            for level in 1..levels {
+            for (level, &after) in next.iter().enumerate().skip(1) {
                 let entry = self.nfa.node()?;
                 self.enter(&here, level, counting, entry)?;
                 let value = self.key(member.key, entry)?;
-                possible |= self.value(member.schema, &member.at, value, next[level])?;
+                possible |= self.value(member.schema, &member.at, value, after)?;
             }
             if member.required && !possible {
                 return Ok(false);

@@ -55,7 +55,7 @@ impl Writer<'_> {
                     let max = max.map_or(String::new(), |max| max.to_string());
                     let lengths = whole(&format!("(?s:.){{{min},{max}}}"), self.limits)?;
                     match dfa.and(&lengths, self.limits.max_states)? {
-                        Some(both) => dfa = both,
+                        Some(both) => *dfa = both,
                         None => return Ok(false),
                     }
                 }
@@ -127,7 +127,7 @@ impl Writer<'_> {
             };
             let dfa = whole(regex, self.limits)?;
             described = match described {
-                Described::Freely => Described::As(dfa),
+                Described::Freely => Described::of(Some(dfa)),
                 Described::Never => Described::Never,
                 Described::As(pattern) => Described::of(pattern.and(&dfa, self.limits.max_states)?),
             };
@@ -167,12 +167,12 @@ impl Writer<'_> {
 /// What keywords say about the text of a string.
 enum Described {
     Freely,
-    As(Dfa),
+    As(Box<Dfa>),
     Never,
 }
 
 impl Described {
     fn of(dfa: Option<Dfa>) -> Self {
-        dfa.map_or(Self::Never, Self::As)
+        dfa.map_or(Self::Never, |dfa| Self::As(Box::new(dfa)))
     }
 }
