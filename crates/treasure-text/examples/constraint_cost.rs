@@ -164,7 +164,15 @@ fn measure(name: &str, mut tokens: Vec<Option<Vec<u8>>>, len: usize) -> Outcome 
         "len"
     );
     let schema = |schema: Value| Pattern::json_schema(&schema, SchemaOptions::default());
+    // Two thousand names, of two words each.
+    let words = (0..vocabulary.size() as TokenId).map(|token| vocabulary.bytes(token));
+    let words = words.filter_map(|word| std::str::from_utf8(word).ok());
+    let words: Vec<&str> = words
+        .filter(|word| word.len() > 3 && word.bytes().skip(1).all(|b| b.is_ascii_lowercase()))
+        .collect();
+    let name = |i: usize| format!("{}{}", words[i * 7 % words.len()], words[i * 13 % words.len()]);
     let patterns = [
+        ("2,000 choices", Pattern::choices((0..2000).map(name))),
         ("sentence", Pattern::regex(r" [A-Z][a-z ,']{10,}[.!?]")),
         ("words {1,100}", Pattern::regex(r"(?: [a-z]+){1,100}\.")),
         ("Unicode words", Pattern::regex(r"[\w ]+\.")),

@@ -64,7 +64,8 @@ impl<'a> Functions<'a> {
         if let Some(&known) = self.index.get(pairs.as_slice()) {
             return Ok(known);
         }
-        self.pairs += pairs.len();
+        // A map's row of steps counts as well: it may be the larger part.
+        self.pairs += pairs.len() + self.table.width / 2;
         if self.pairs > self.max_pairs {
             return Err(Error::TooLarge {
                 what: "pairs of states that tokens connect",

@@ -10,6 +10,9 @@ use super::{
 /// A place between two pieces of text.
 pub(super) type Node = u32;
 
+/// Nodes in all sets of the subset construction: 256 MB.
+const MAX_MEMBERS: usize = 1 << 26;
+
 /// An automaton under construction: `from` to `to` by a byte of a range, or by nothing.
 #[derive(Debug)]
 pub(super) struct Nfa {
@@ -100,7 +103,7 @@ impl Nfa {
         number.insert(first, 0);
         let (mut next, mut accepting) = (Vec::new(), Vec::new());
         let mut targets: Vec<Vec<Node>> = vec![Vec::new(); width];
-        let mut at = 0;
+        let (mut at, mut members) = (0, 0);
         while at < sets.len() {
             accepting.push(sets[at].binary_search(&end).is_ok());
             for &node in &sets[at] {
@@ -119,7 +122,8 @@ impl Nfa {
                 let fresh = sets.len() as u32;
                 let to = *number.entry(set.clone()).or_insert(fresh);
                 if to == fresh {
-                    if sets.len() >= max_states {
+                    members += set.len();
+                    if sets.len() >= max_states || members > MAX_MEMBERS {
                         return Err(Error::TooLarge {
                             what: "states of the byte automaton",
                             limit: max_states,

@@ -18,7 +18,8 @@ pub struct Limits {
     pub max_nodes: usize,
     /// States × vocabulary, known before a table is built.
     pub max_product: usize,
-    /// Pairs of states that the transitions of tokens connect, counted while a table is built; 8 bytes each.
+    /// Pairs of states that tokens connect, and what is kept to find them: units of 8 bytes, counted while a
+    /// table is built.
     pub max_pairs: usize,
 }
 
