@@ -9,8 +9,10 @@ use treasure_core::{
     Answer, At, Candidate, Denoiser, Draw, Encoding, Facts, MaskedSeq, Question, State, TokenId,
 };
 
+use treasure_text::{Detokenize, TextModel, Tokenizer};
+
 use crate::{
-    Error, Family, LoadOptions, Resolver, Result, Role, Source, Tokenizer,
+    Error, Family, LoadOptions, Resolver, Result, Role, Source,
     arch::Shift,
     describe::Description,
     exec::{self, Cpu, Executor, Keep, Runner, Sequence},
@@ -112,7 +114,8 @@ impl MaskedLm {
             return Err(self.description.no_tokenizer());
         };
         let loaded = self.lazy.get_or_init(|| {
-            let tokenizer = Tokenizer::load(source)
+            let tokenizer = source
+                .tokenizer()
                 .and_then(|found| found.ok_or_else(|| source.missing("tokenizer.json")))
                 .map_err(|error| error.to_string())?;
             tokenizer.check_against(self.facts.vocab_size).map_err(|error| error.to_string())?;
@@ -425,6 +428,26 @@ impl<'a> Plan<'a> {
             answer.rows.push(given[slot].logits[self.asks[slot].tokens.len()..].to_vec());
         }
         Ok(answer)
+    }
+}
+
+impl Detokenize for MaskedLm {
+    fn decode(&self, ids: &[TokenId]) -> treasure_text::Result<String> {
+        self.tokenizer()?.decode(ids)
+    }
+}
+
+impl TextModel for MaskedLm {
+    fn tokenizer(&self) -> treasure_text::Result<&Tokenizer> {
+        Ok(self.tokenizer()?)
+    }
+
+    fn bos_id(&self) -> Option<TokenId> {
+        self.bos_id()
+    }
+
+    fn eos_id(&self) -> Option<TokenId> {
+        self.eos_id()
     }
 }
 

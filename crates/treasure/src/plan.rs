@@ -8,9 +8,11 @@ use serde_json::{Map, Value, json};
 use treasure_core::{AnswerKind, Method, OptionError, SelectKind, methods::FkReference};
 use treasure_models::{Dtype, Family, LoadOptions};
 use treasure_rewards::{
-    Preset as Conventions, Spec,
+    Spec,
     spec::{Kind, Leaf, ValueKind},
 };
+
+use treasure_text::Conventions;
 
 use crate::{Error, KEYS, Request, Result, Template, bounds, defaults};
 

@@ -10,7 +10,8 @@ use treasure_core::{
     AnswerKind, Clock, Deadline, Denoiser, Error as CoreError, Limits, NoiseSchedule, Outcome,
     Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
 };
-use treasure_rewards::{Composite, Pipeline, Start, TextModel, TextOptions, TextReward, metrics};
+use treasure_rewards::{Composite, Pipeline, TextOptions, TextReward, metrics};
+use treasure_text::{Start, TextModel};
 
 use crate::{
     Cost, Error, HeldOut, Plan, ROW_VERSION, Result, Sample,

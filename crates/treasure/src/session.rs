@@ -14,9 +14,11 @@ use serde_json::{Map, Value};
 use treasure_core::{Batcher, Denoiser, Event, Run};
 use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver};
 use treasure_rewards::{
-    Composite, Explained, RUN_CACHE_BYTES, RewardOptions, Rewards, Spec, TextModel, TextReward,
+    Composite, Explained, RUN_CACHE_BYTES, RewardOptions, Rewards, Spec, TextOptions, TextReward,
     spec::Leaf,
 };
+
+use treasure_text::TextModel;
 
 use crate::{
     Error, ErrorKind, Frame, Plan, Predicted, Request, Result, Sample,
@@ -184,8 +186,10 @@ impl Session {
         for (written, leaf) in spec.leaves() {
             check_shipped(written, leaf)?;
         }
-        let key =
-            format!("{text}\n{:?}\n{:?}\n{:?}", options.preset, options.load, options.cache_bytes);
+        let key = format!(
+            "{text}\n{:?}\n{:?}\n{:?}",
+            options.conventions, options.load, options.cache_bytes
+        );
         if let Some(built) = lock(&self.inner.built).get(&key) {
             return Ok(built.clone());
         }
@@ -207,7 +211,7 @@ impl Session {
 
     fn reward_options(&self, plan: &Plan) -> RewardOptions {
         RewardOptions {
-            preset: plan.preset.conventions(),
+            conventions: plan.preset.conventions(),
             batch: self.inner.options.reward_batch,
             cache_bytes: self.inner.options.cache_bytes,
             load: LoadOptions { dtype: plan.reward_dtype, ..LoadOptions::default() },
@@ -237,7 +241,7 @@ impl Session {
         };
         Ok(Parts {
             plan_row: plan.to_value(),
-            text: plan.preset.conventions().text_options(&plan.reward),
+            text: TextOptions::under(plan.preset.conventions(), &plan.reward),
             fluency: self.fluency(plan)?,
             plan: plan.clone(),
             model,
@@ -252,7 +256,8 @@ impl Session {
         if plan.judge.is_empty() {
             return Ok(None);
         }
-        let options = RewardOptions { preset: Default::default(), ..self.reward_options(plan) };
+        let options =
+            RewardOptions { conventions: Default::default(), ..self.reward_options(plan) };
         let rewards = Rewards::new(self.inner.store.clone(), options);
         if treasure_pocket::model("scorer").is_some() {
             return Ok(Some(rewards.leaf("perplexity", &Leaf::Perplexity)?));
@@ -632,14 +637,14 @@ impl Denoiser for Portioned {
     }
 }
 
-impl treasure_rewards::Detokenize for Portioned {
-    fn decode(&self, ids: &[u32]) -> treasure_rewards::Result<String> {
+impl treasure_text::Detokenize for Portioned {
+    fn decode(&self, ids: &[u32]) -> treasure_text::Result<String> {
         self.inner.decode(ids)
     }
 }
 
 impl TextModel for Portioned {
-    fn tokenizer(&self) -> treasure_models::Result<&treasure_models::Tokenizer> {
+    fn tokenizer(&self) -> treasure_text::Result<&treasure_models::Tokenizer> {
         self.inner.tokenizer()
     }
 

@@ -198,7 +198,7 @@ impl Generate {
                     plans.push(Plan::new(&Request { template, ..request.clone() })?);
                     let first = Template::parse(text)?.parts.into_iter().next();
                     let begins = match first {
-                        Some(treasure::rewards::Part::Fixed(fixed)) => fixed,
+                        Some(treasure::text::Part::Fixed(fixed)) => fixed,
                         _ => String::new(),
                     };
                     (plans.len() - 1, begins)

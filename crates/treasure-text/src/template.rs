@@ -2,9 +2,16 @@
 //!
 //! The fixed parts come out byte for byte. `[MASK]` is a hole of one token.
 
-use treasure_rewards::Part;
-
 use crate::{Error, Result};
+
+/// One part of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Text that stays as it is.
+    Fixed(String),
+    /// A hole of so many tokens.
+    Hole(usize),
+}
 
 /// A parsed template: fixed parts and holes in order, with no two fixed parts side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,10 +64,8 @@ impl Template {
         }
         let template = Self { parts };
         if template.n_holes() == 0 {
-            return Err(Error::request(format!(
-                "template: expected at least one hole, got {text:?}"
-            ))
-            .with_hint("write a hole as [MASK] for one token or [MASK:5] for five"));
+            return Err(Error::new(format!("template: expected at least one hole, got {text:?}"))
+                .with_hint("write a hole as [MASK] for one token or [MASK:5] for five"));
         }
         Ok(template)
     }
@@ -94,7 +99,7 @@ fn point(text: &str, offset: usize, message: &str) -> Error {
     let line_start = text[..offset].rfind('\n').map_or(0, |at| at + 1);
     let line_end = text[offset..].find('\n').map_or(text.len(), |at| offset + at);
     let column = text[line_start..offset].chars().count();
-    Error::request(format!(
+    Error::new(format!(
         "template: {message}\n  {}\n  {}^",
         &text[line_start..line_end],
         " ".repeat(column)

@@ -4,9 +4,8 @@
 //! to the hole's first token, so it stays in the text and the hole's own leading space is dropped.
 
 use treasure_core::{Bans, Denoiser, MaskedSeq, TokenId};
-use treasure_models::{Error, MaskedLm, Result, Tokenizer};
 
-use crate::{Detokenize, Layout, Piece, Preset};
+use crate::{Detokenize, Error, Layout, Part, Piece, Result, Tokenizer};
 
 /// A denoiser that reads and writes text.
 pub trait TextModel: Denoiser + Detokenize {
@@ -20,27 +19,14 @@ pub trait TextModel: Denoiser + Detokenize {
     fn eos_id(&self) -> Option<TokenId>;
 }
 
-impl TextModel for MaskedLm {
-    fn tokenizer(&self) -> Result<&Tokenizer> {
-        self.tokenizer()
-    }
-
-    fn bos_id(&self) -> Option<TokenId> {
-        self.bos_id()
-    }
-
-    fn eos_id(&self) -> Option<TokenId> {
-        self.eos_id()
-    }
-}
-
-/// One part of a template.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Text that stays as it is.
-    Fixed(String),
-    /// A hole of so many tokens.
-    Hole(usize),
+/// Whose conventions a text follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Conventions {
+    /// This project's: a length counts generated tokens.
+    #[default]
+    Plain,
+    /// The reference protocol's of FK steering: a length counts prompt and special tokens, too.
+    Fk,
 }
 
 /// Where a search starts.
@@ -57,18 +43,18 @@ pub struct Start {
 }
 
 impl Start {
-    /// A prompt under a preset's conventions: the reference counts special tokens and prompt inside the
+    /// A prompt under given conventions: the reference counts special tokens and prompt inside the
     /// length, the project does not.
     pub fn under(
-        preset: Preset,
+        conventions: Conventions,
         model: &dyn TextModel,
         prompt: &str,
         length: usize,
         min_length: usize,
     ) -> Result<Self> {
-        match preset {
-            Preset::Plain => Self::prompt(model, prompt, length, min_length),
-            Preset::Fk => Self::whole(model, prompt, length, min_length),
+        match conventions {
+            Conventions::Plain => Self::prompt(model, prompt, length, min_length),
+            Conventions::Fk => Self::whole(model, prompt, length, min_length),
         }
     }
 
