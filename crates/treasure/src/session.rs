@@ -18,7 +18,7 @@ use treasure_rewards::{
     spec::Leaf,
 };
 
-use treasure_text::TextModel;
+use treasure_text::{Rules, TextModel};
 
 use crate::{
     Error, ErrorKind, Frame, Plan, Predicted, Request, Result, Sample,
@@ -69,6 +69,8 @@ struct Inner {
     own: Mutex<HashMap<String, Arc<dyn TextReward>>>,
     /// Rewards that were built, by specification and conventions.
     built: Mutex<HashMap<String, Arc<Composite>>>,
+    /// Tables of constraints, by denoiser.
+    rules: Arc<Mutex<HashMap<String, Arc<Rules>>>>,
 }
 
 /// Models, rewards, and a table at which searches share them. Cheap to clone.
@@ -111,6 +113,7 @@ impl Session {
             models,
             own: Mutex::default(),
             built: Mutex::default(),
+            rules: Arc::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -125,6 +128,7 @@ impl Session {
             models: self.inner.models.clone(),
             own: Mutex::new(lock(&self.inner.own).clone()),
             built: Mutex::default(),
+            rules: self.inner.rules.clone(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -219,6 +223,21 @@ impl Session {
         }
     }
 
+    /// The tables of constraints of a plan's denoiser, if the plan has a constraint.
+    fn rules(&self, plan: &Plan, model: &dyn TextModel) -> Result<Option<Arc<Rules>>> {
+        if !plan.is_constrained() {
+            return Ok(None);
+        }
+        let key = format!("{}\n{:?}", plan.model, plan.load);
+        let mut known = lock(&self.inner.rules);
+        if let Some(rules) = known.get(&key) {
+            return Ok(Some(rules.clone()));
+        }
+        let rules = Arc::new(Rules::of(model)?);
+        known.insert(key, rules.clone());
+        Ok(Some(rules))
+    }
+
     /// Loads all that a plan names, the denoiser beside the rewards.
     pub(crate) fn parts(&self, plan: &Plan) -> Result<Parts> {
         let options = || self.reward_options(plan);
@@ -235,6 +254,7 @@ impl Session {
         let model =
             model.map_err(|_| Error::new(ErrorKind::Model, "loading the model panicked"))??;
         let (reward, proxy, judges) = rewards?;
+        let rules = self.rules(plan, &*model)?;
         let model = match self.inner.options.batch_size {
             Some(size) => Arc::new(Portioned { inner: model, size: size.max(1) }),
             None => model,
@@ -248,6 +268,7 @@ impl Session {
             reward,
             proxy,
             judges,
+            rules,
         })
     }
 
@@ -447,6 +468,13 @@ impl<'s> Ask<'s> {
     ) -> Self {
         self.request.reward = Some(format!("own:{name}"));
         self.session.add_reward(FnReward { name: name.to_owned(), score });
+        self
+    }
+
+    /// The continuation must match this regular expression, whole, whatever the reward.
+    #[must_use]
+    pub fn matches(mut self, regex: impl Into<String>) -> Self {
+        self.request.matches = Some(regex.into());
         self
     }
 

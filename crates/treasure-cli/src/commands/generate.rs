@@ -19,7 +19,10 @@ use crate::{
     interrupt,
     options::{
         common::Common,
-        request::{Limits, ModelOptions, PresetKind, RewardOptions, SearchOptions, method_names},
+        request::{
+            Constraints, Limits, ModelOptions, PresetKind, RewardOptions, SearchOptions,
+            method_names,
+        },
     },
     output::{
         number, print,
@@ -75,6 +78,9 @@ pub struct Generate {
     /// How long, and when to stop.
     #[command(flatten)]
     pub limits: Limits,
+    /// What must hold.
+    #[command(flatten)]
+    pub constraints: Constraints,
     /// The method's knobs.
     #[command(flatten)]
     pub search: SearchOptions,
@@ -133,7 +139,7 @@ struct Start {
 
 impl Generate {
     /// What is asked for, whatever the prompt.
-    fn request(&self, common: &Common) -> Request {
+    fn request(&self, common: &Common) -> Outcome<Request> {
         let mut request = Request {
             preset: Some(self.preset.into()),
             method: Some(self.method.clone()),
@@ -144,8 +150,9 @@ impl Generate {
         self.model.fill(&mut request);
         self.reward.fill(&mut request);
         self.limits.fill(&mut request);
+        self.constraints.fill(&mut request)?;
         self.search.fill(&mut request);
-        request
+        Ok(request)
     }
 
     /// What the user wants continued or filled in.
@@ -187,7 +194,7 @@ impl Generate {
 
     /// Plans, loads, searches and hands the rows on.
     pub fn run(&self, common: &Common) -> Outcome<Verdict> {
-        let request = self.request(common);
+        let request = self.request(common)?;
         // All prompts share one plan; each template has its own.
         let (mut plans, mut starts) = (vec![Plan::new(&request)?], Vec::new());
         for entry in self.entries(common)? {
