@@ -320,6 +320,11 @@ impl<'a> Problem<'a> {
         self.reward.upper_bound()
     }
 
+    /// Whether more than bans says what may be placed.
+    pub fn is_constrained(&self) -> bool {
+        matches!(self.constraint.open(&self.start), Ok(Some(_)))
+    }
+
     /// How many tokens may be placed at a position of a state.
     pub fn allowed_at(&self, state: &MaskedSeq, position: usize) -> Result<usize> {
         let Facts { vocab_size, never, .. } = self.denoiser.facts();

@@ -230,7 +230,10 @@ impl Parts {
             version: ROW_VERSION,
             prompt: rendered.text[..rendered.prompt_bytes].to_string(),
             continuation,
-            cut: !start.ends.is_empty() && rendered.tokens.len() >= start.state.n_masked(),
+            // What satisfies a constraint is whole, however long.
+            cut: plan.rule.is_none()
+                && !start.ends.is_empty()
+                && rendered.tokens.len() >= start.state.n_masked(),
             text: rendered.text,
             tokens: rendered.tokens,
             reward,

@@ -63,6 +63,9 @@ pub struct Generate {
     /// Fill the holes of a text, such as "The [MASK:5] was [MASK:12]."
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["prompt", "prompts", "length", "min_length"])]
     pub template: Option<String>,
+    /// Fill the holes of a text file in place, such as [MASK:5] or [MASK|choices:red,green]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "prompts", "template", "length", "min_length", "samples", "out", "beside"])]
+    pub fill_in: Option<PathBuf>,
     /// Reading and running the reward.
     #[command(flatten)]
     pub reward: RewardOptions,
@@ -160,6 +163,10 @@ impl Generate {
         if let Some(file) = &self.prompts {
             return prompts::read(file);
         }
+        if let Some(file) = &self.fill_in {
+            let template = Some(input::read(file)?);
+            return Ok(vec![Entry { template, ..Entry::default() }]);
+        }
         if let Some(template) = &self.template {
             return Ok(vec![Entry { template: Some(template.clone()), ..Entry::default() }]);
         }
@@ -246,6 +253,7 @@ impl Generate {
             trace,
             screen: &screen,
             several_samples: self.samples > 1,
+            fill_in: self.fill_in.as_deref(),
         };
         let tally = sinks.run(&session, &plans, &jobs)?;
         if tally.interrupted {
@@ -361,6 +369,8 @@ struct Sinks<'a> {
     trace: Option<TraceFile>,
     screen: &'a Screen,
     several_samples: bool,
+    /// A file whose text the row's takes the place of.
+    fill_in: Option<&'a Path>,
 }
 
 /// What became of a run.
@@ -440,6 +450,9 @@ impl Sinks<'_> {
         // A text that was cut short is shown but not stored: --resume makes it anew.
         if let (Some(store), false) = (&mut self.store, sample.is_interrupted()) {
             store.append((sample.prompt_index, sample.sample), &line)?;
+        }
+        if let (Some(file), false) = (self.fill_in, sample.is_interrupted()) {
+            input::replace(file, &sample.text)?;
         }
         if tally.rows == 0 {
             for note in &sample.notes {

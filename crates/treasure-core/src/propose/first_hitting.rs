@@ -126,7 +126,8 @@ impl FirstHitting {
                 };
                 for position in self.positions(cx, key, &node.seq, groups, seen) {
                     let allowed = cx.problem.allowed_at(&node.seq, position)?;
-                    if beam > allowed {
+                    // Under a constraint a choice of one or two is nothing to note.
+                    if beam > allowed && !cx.problem.is_constrained() {
                         cx.note("beam width", || {
                             format!(
                                 "capped at {allowed} by the allowed tokens at position {position}, \

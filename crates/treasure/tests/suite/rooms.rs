@@ -12,7 +12,13 @@ const ROOMS: [(&str, &[&str]); 11] = [
     ("treasure-rewards", &["treasure-core", "treasure-text", "treasure-models"]),
     (
         "treasure",
-        &["treasure-core", "treasure-text", "treasure-models", "treasure-rewards", "treasure-pocket"],
+        &[
+            "treasure-core",
+            "treasure-text",
+            "treasure-models",
+            "treasure-rewards",
+            "treasure-pocket",
+        ],
     ),
     ("treasure-eval", &["treasure"]),
     ("treasure-server", &["treasure"]),
@@ -61,7 +67,8 @@ fn the_picture_in_the_docs_is_this_one() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/architecture.md");
     let docs = fs::read_to_string(docs).unwrap();
     for (room, may) in ROOMS {
-        let line = format!("{room:<17}→ {}", if may.is_empty() { "–".into() } else { may.join(", ") });
+        let line =
+            format!("{room:<17}→ {}", if may.is_empty() { "–".into() } else { may.join(", ") });
         assert!(docs.contains(&line), "docs/architecture.md lacks the line `{line}`");
     }
 }
