@@ -35,6 +35,12 @@ impl Report {
         Self { message: printable(message.as_ref()).into_owned(), hint: None, source: None }
     }
 
+    /// A message of several lines, each made safe to print.
+    pub fn lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
+        let lines: Vec<_> = lines.into_iter().map(printable).collect();
+        Self { message: lines.join("\n"), hint: None, source: None }
+    }
+
     /// `what: expected …, got …`.
     pub fn expected(
         what: impl fmt::Display,

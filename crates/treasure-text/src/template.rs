@@ -3,7 +3,7 @@
 //! The fixed parts come out byte for byte. `[MASK]` is a hole of one token. What must stand in a hole follows
 //! a bar: `[MASK:3|regex:[0-9]+]`, `[MASK|choices:red,green]`. Brackets inside come in pairs or as `\\[`.
 
-use crate::{Error, Result, Rule};
+use crate::{Error, Report, Result, Rule};
 
 /// One part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,11 +127,10 @@ fn point(text: &str, offset: usize, message: &str) -> Error {
     let line_start = text[..offset].rfind('\n').map_or(0, |at| at + 1);
     let line_end = text[offset..].find('\n').map_or(text.len(), |at| offset + at);
     let column = text[line_start..offset].chars().count();
-    Error::new(format!(
-        "template: {message}\n  {}\n  {}^",
-        &text[line_start..line_end],
-        " ".repeat(column)
-    ))
+    let line = format!("  {}", &text[line_start..line_end]);
+    let mark = format!("  {}^", " ".repeat(column));
+    let message = format!("template: {message}");
+    Error::Invalid(Report::lines([message.as_str(), &line, &mark]))
 }
 
 #[cfg(test)]
