@@ -35,3 +35,26 @@ scratch() {
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
 }
+
+# Sets SERVER to a program that serves the pocket models, unless it is set; see find_treasure.
+find_server() {
+  if [ -z "${SERVER:-}" ]; then
+    cargo test --workspace --locked --no-run --quiet
+    SERVER="${CARGO_TARGET_DIR:-$PWD/target}/debug/examples/serve"
+  fi
+  SERVER=$(realpath "$SERVER")
+}
+
+# serve NAME ARGUMENT…: starts a server at a free port, sets NAME to its address and adds its process to `servers`.
+servers=()
+serve() {
+  local name=$1 said="$work/$1.address"
+  shift
+  "$SERVER" 0 "$@" >"$said" 2>"$work/$name.log" &
+  servers+=($!)
+  for _ in $(seq 600); do [ -s "$said" ] && break; sleep 0.1; done
+  local address
+  address=$(cat "$said")
+  for _ in $(seq 600); do curl -sf "${address}ready" >/dev/null && break; sleep 0.1; done
+  printf -v "$name" %s "$address"
+}

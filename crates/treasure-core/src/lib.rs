@@ -38,7 +38,7 @@ pub mod value;
 mod width;
 
 pub use bans::Bans;
-pub use batcher::{Batcher, Seat};
+pub use batcher::{Batcher, Seat, Traffic};
 pub use context::{Context, Needs};
 pub use cost::Cost;
 pub use denoiser::{Answer, At, Candidate, Denoiser, Draw, Encoding, Facts, Question, State, Want};

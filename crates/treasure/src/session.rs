@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use treasure_core::{Batcher, Denoiser, Event, Run};
+use treasure_core::{Batcher, Denoiser, Event, Run, Traffic};
 use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver};
 use treasure_rewards::{
     Composite, Explained, RUN_CACHE_BYTES, RewardOptions, Rewards, Spec, TextModel, TextReward,
@@ -66,7 +66,37 @@ struct Inner {
     /// Rewards that were handed in, by name.
     own: Mutex<HashMap<String, Arc<dyn TextReward>>>,
     /// Rewards that were built, by specification and conventions.
-    built: Mutex<HashMap<String, Arc<Composite>>>,
+    built: Mutex<Built>,
+}
+
+/// Rewards that are kept once built; a process that serves strangers must not keep them all.
+const BUILT: usize = 32;
+
+/// The rewards that were used last.
+#[derive(Default)]
+struct Built {
+    entries: HashMap<String, (u64, Arc<Composite>)>,
+    uses: u64,
+}
+
+impl Built {
+    fn find(&mut self, key: &str) -> Option<Arc<Composite>> {
+        self.uses += 1;
+        let (used, built) = self.entries.get_mut(key)?;
+        *used = self.uses;
+        Some(built.clone())
+    }
+
+    fn keep(&mut self, key: String, built: Arc<Composite>) {
+        self.uses += 1;
+        self.entries.insert(key, (self.uses, built));
+        if self.entries.len() > BUILT
+            && let Some(oldest) = self.entries.iter().min_by_key(|(_, (used, _))| *used)
+        {
+            let oldest = oldest.0.clone();
+            self.entries.remove(&oldest);
+        }
+    }
 }
 
 /// Models, rewards, and a table at which searches share them. Cheap to clone.
@@ -142,7 +172,7 @@ impl Session {
         let name = reward.name().to_owned();
         // What was built on a reward of the same name is not what it says any more.
         let own = format!("own:{name}");
-        lock(&self.inner.built).retain(|spec, _| !spec.contains(&own));
+        lock(&self.inner.built).entries.retain(|spec, _| !spec.contains(&own));
         lock(&self.inner.own).insert(name, Arc::new(reward));
     }
 
@@ -185,12 +215,12 @@ impl Session {
             check_shipped(written, leaf)?;
         }
         let key = format!("{text}\n{:?}\n{:?}\n{:?}", options.preset, options.load, options.cache_bytes);
-        if let Some(built) = lock(&self.inner.built).get(&key) {
-            return Ok(built.clone());
+        if let Some(built) = lock(&self.inner.built).find(&key) {
+            return Ok(built);
         }
         let options = RewardOptions { own: lock(&self.inner.own).clone(), ..options };
         let built = Rewards::new(self.inner.store.clone(), options).build(spec)?;
-        lock(&self.inner.built).insert(key, built.clone());
+        lock(&self.inner.built).keep(key, built.clone());
         Ok(built)
     }
 
@@ -265,7 +295,12 @@ impl Session {
     pub fn run_seated(&self, plan: &Plan, job: &Job, watch: Watch<'_>) -> Result<Sample> {
         let parts = self.parts(plan)?;
         let seat = self.inner.batcher.join();
-        parts.make(job, watch, Some(&seat), &mut to_the_end)
+        parts.make(job, watch, Some(seat), &mut to_the_end)
+    }
+
+    /// What the table has served: how full its batches are.
+    pub fn traffic(&self) -> Traffic {
+        self.inner.batcher.traffic()
     }
 
     /// How many searches sit at the table.
@@ -309,8 +344,7 @@ impl Session {
                 let look =
                     Watch { events: Some(&mut see), cancel, trace: traces, ..Watch::default() };
                 let seat = (workers > 1).then(|| self.inner.batcher.join());
-                let made = parts.make(job, look, seat.as_ref(), &mut to_the_end);
-                drop(seat);
+                let made = parts.make(job, look, seat, &mut to_the_end);
                 stagger.reached(1.0);
                 let mut done = lock(&done);
                 if done(index, made).is_break() {
