@@ -58,7 +58,7 @@ impl Server {
     }
 
     /// Loads the models, answers until `stop`, then drains. A second `stop` ends the draining early.
-    pub async fn run(self, stop: impl AsyncFn()) -> Result<()> {
+    pub async fn run<F: Future<Output = ()>>(self, stop: impl Fn() -> F) -> Result<()> {
         let Self { app, listener, address } = self;
         app.log.say("listening", json!({"address": address.to_string()}));
         let loading = {

@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -23,13 +24,20 @@ struct Running {
     ended: JoinHandle<treasure::Result<()>>,
 }
 
+fn stopping(stop: &Arc<Notify>) -> impl Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + use<> {
+    let stop = stop.clone();
+    move || {
+        let stop = stop.clone();
+        Box::pin(async move { stop.notified().await })
+    }
+}
+
 async fn run(options: ServeOptions) -> Running {
     // Loads what the server will ask for, so that it is ready at once.
     toy::app(toy::options());
     let server = Server::bind(App::quiet(options, &toy::session()).unwrap()).await.unwrap();
     let (address, stop) = (server.address(), Arc::new(Notify::new()));
-    let told = stop.clone();
-    let ended = tokio::spawn(async move { server.run(async || told.notified().await).await });
+    let ended = tokio::spawn(server.run(stopping(&stop)));
     let running = Running { address, stop, ended };
     loop {
         if ask(address, "GET /ready", "").await.starts_with("HTTP/1.1 200") {
@@ -104,8 +112,7 @@ async fn a_queued_search_of_a_client_that_left_is_never_begun() {
     app.load().unwrap();
     let server = Server::bind(app).await.unwrap();
     let (address, stop) = (server.address(), Arc::new(Notify::new()));
-    let told = stop.clone();
-    let ended = tokio::spawn(async move { server.run(async || told.notified().await).await });
+    let ended = tokio::spawn(server.run(stopping(&stop)));
     let mut first = TcpStream::connect(address).await.unwrap();
     first.write_all(message("POST /v1/completions", &slow(40, false)).as_bytes()).await.unwrap();
     until("it runs", address, "treasure_searches_running ", |n| n == 1.0).await;

@@ -7,10 +7,9 @@ use crate::{call::complete, toy};
 
 fn asked(index: u64) -> (Value, Request) {
     let methods = ["treasure", "bon", "fk", "fhs", "svdd", "base", "greedy", "naive-tree"];
-    let own = json!({
-        "reward": ["contains:dog,cat", "distinct:2 + 0.5*length:4..9"][index as usize % 2],
-        "method": methods[index as usize % methods.len()],
-    });
+    let reward = ["contains:dog,cat", "distinct:2 + 0.5*length:4..9"][index as usize % 2];
+    let method = methods[index as usize % methods.len()];
+    let own = json!({"reward": reward, "method": method});
     let mut request = own.clone();
     let all = json!({"model": "own", "length": 14, "seed": index, "max_seconds": 120.0});
     request.as_object_mut().unwrap().extend(all.as_object().unwrap().clone());
