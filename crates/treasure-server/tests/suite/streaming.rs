@@ -43,8 +43,8 @@ async fn appended_chunks_join_to_the_answer_for_every_method() {
 #[tokio::test]
 async fn a_single_text_is_sent_while_it_forms() {
     let app = toy::app(toy::options());
-    // Left to right, so that nearly every step settles a word.
-    let mut asked = body("greedy", json!({"stream": true}));
+    // Left to right, so that nearly every step settles a word, and slowly, so that it is sent by itself.
+    let mut asked = body("greedy", json!({"stream": true, "prompt": "the slow dog"}));
     asked["treasure"]["order"] = "left-to-right".into();
     let chunks = complete(&app, asked).await.chunks();
     assert!(chunks.len() > 5, "{} chunks", chunks.len());
@@ -70,7 +70,11 @@ async fn frames_replace_each_other_and_the_last_has_no_masks() {
         let frames: Vec<&Value> = chunks.iter().filter(|chunk| chunk["diffusion_meta"]["diffusion_content"] == true).collect();
         let masks: Vec<u64> = frames.iter().map(|frame| frame["diffusion_meta"]["masks_left"].as_u64().unwrap()).collect();
         assert_eq!((masks[0], *masks.last().unwrap()), (12, 0), "{method}");
-        assert!(masks.is_sorted_by(|a, b| a >= b) && masks.len() >= 2, "{method}: {masks:?}");
+        assert!(masks.len() >= 2, "{method}: {masks:?}");
+        // Where particles are resampled, the first of them may be one with more masks.
+        if ["treasure", "base", "fhs", "greedy", "bon"].contains(method) {
+            assert!(masks.is_sorted_by(|a, b| a >= b), "{method}: {masks:?}");
+        }
         let first = &frames[0]["diffusion_meta"];
         assert_eq!((first["step"].as_u64(), first["nfe"].as_u64()), (Some(0), Some(0)));
         assert_eq!(frames[0]["choices"][0]["text"], "░".repeat(12));
@@ -105,7 +109,8 @@ async fn a_traced_search_tells_its_tree_and_its_tokens() {
     for node in &nodes {
         if let Some(parent) = node["parent"].as_u64() {
             assert!(known.contains_key(&parent));
-            assert!(node["text"].is_string() && node["p"].is_number(), "{node}");
+            // What was not scored has no log-probability told.
+            assert!(node["text"].is_string() && (node["p"].is_number() || node["reason"] == "bounded"), "{node}");
         }
     }
     // Tokens by position: given, masked, written; and at the end they spell the answer.
@@ -123,7 +128,10 @@ async fn a_traced_search_tells_its_tree_and_its_tokens() {
     while let Some(at) = node {
         if let Some(position) = at["position"].as_u64() {
             assert_eq!(at["token"], ids[position as usize]);
-            assert_eq!(tokens[position as usize]["p"], at["p"]);
+            // Behind an end of text nothing is told.
+            if tokens[..position as usize].iter().all(|token| token.get("end").is_none()) {
+                assert_eq!(tokens[position as usize]["p"], at["p"]);
+            }
             depth += 1;
         }
         node = at["parent"].as_u64().and_then(|parent| known.get(&parent));

@@ -2,10 +2,7 @@
 //! it slow, or make it fail.
 
 use std::{
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -48,7 +45,6 @@ fn tokenizer() -> Tokenizer {
 
 struct Toy {
     facts: Facts,
-    calls: Arc<AtomicU64>,
 }
 
 fn row(seq: &MaskedSeq, position: usize) -> Vec<f64> {
@@ -73,7 +69,6 @@ impl Denoiser for Toy {
     }
 
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
         let has = |token| batch.iter().any(|state| state.seq.slots().any(|slot| slot == Some(token)));
         if has(BOOM) {
             return Err(Error::Denoiser { message: "boom".into(), source: None });
@@ -95,23 +90,13 @@ impl Denoiser for Toy {
     }
 }
 
-/// Forward passes of every toy.
-pub fn calls() -> u64 {
-    counter().load(Ordering::SeqCst)
-}
-
-fn counter() -> Arc<AtomicU64> {
-    static CALLS: OnceLock<Arc<AtomicU64>> = OnceLock::new();
-    CALLS.get_or_init(Arc::default).clone()
-}
-
 /// A session on the toy, under the name `own`. Weights of shipped rewards are loaded once.
 pub fn session() -> Session {
     static SESSION: OnceLock<Session> = OnceLock::new();
     let made = || {
         let never = vec![MASK, SLOW, STUCK, BOOM];
         let facts = Facts { vocab_size: WORDS.len(), never, time_agnostic: true, max_len: 80 };
-        let model = FunctionModel::new(Toy { facts, calls: counter() }, tokenizer());
+        let model = FunctionModel::new(Toy { facts }, tokenizer());
         Session::on(model.with_ends(Some(0), Some(1)))
     };
     SESSION.get_or_init(made).clone()
