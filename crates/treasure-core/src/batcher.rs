@@ -189,12 +189,14 @@ impl Batcher {
                 desk = self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            let (batch, rest): (Vec<_>, Vec<_>) =
-                std::mem::take(&mut desk.pending).into_iter().partition(|(_, other, _)| *other == lane);
+            let (batch, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut desk.pending)
+                .into_iter()
+                .partition(|(_, other, _)| *other == lane);
             desk.pending = rest;
             desk.traffic.batches += 1;
             desk.traffic.requests += batch.len() as u64;
-            desk.traffic.rows += batch.iter().map(|(.., request)| request.rows() as u64).sum::<u64>();
+            desk.traffic.rows +=
+                batch.iter().map(|(.., request)| request.rows() as u64).sum::<u64>();
             desk.busy.insert(lane);
             drop(desk);
             let replies = serve(batch);
@@ -289,7 +291,11 @@ impl Seat {
 
     /// A reward whose requests run with those of the others. `view` is the search's own, `shared`
     /// scores the views of all.
-    pub fn reward<'v>(&self, view: &'v dyn Reward, shared: Arc<dyn Reward>) -> impl Reward + use<'v> {
+    pub fn reward<'v>(
+        &self,
+        view: &'v dyn Reward,
+        shared: Arc<dyn Reward>,
+    ) -> impl Reward + use<'v> {
         SeatedReward { batcher: self.batcher.clone(), view, shared }
     }
 

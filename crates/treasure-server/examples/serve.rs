@@ -33,7 +33,8 @@ fn main() -> treasure::Result<()> {
 }
 
 fn number<T: std::str::FromStr>(what: &str, text: &str) -> treasure::Result<T> {
-    text.parse().map_err(|_| treasure::Error::request(format!("{what}: expected a number, got {text:?}")))
+    text.parse()
+        .map_err(|_| treasure::Error::request(format!("{what}: expected a number, got {text:?}")))
 }
 
 /// What was said, one message a line.

@@ -26,7 +26,12 @@ impl Envelope {
         let kind = if ask.api == Api::Chat { "chatcmpl" } else { "cmpl" };
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let created = since.map_or(0, |since| since.as_secs());
-        Self { id: format!("{kind}-{request_id}"), created, model: ask.model.id.clone(), api: ask.api }
+        Self {
+            id: format!("{kind}-{request_id}"),
+            created,
+            model: ask.model.id.clone(),
+            api: ask.api,
+        }
     }
 
     /// The whole answer, or a chunk of it.
@@ -140,7 +145,13 @@ pub(crate) fn choice(api: Api, index: usize, finished: Finished) -> Value {
 }
 
 /// A choice of a chunk; the first of a chat says who speaks.
-pub(crate) fn piece(api: Api, index: usize, text: Option<&str>, first: bool, reason: Option<&str>) -> Value {
+pub(crate) fn piece(
+    api: Api,
+    index: usize,
+    text: Option<&str>,
+    first: bool,
+    reason: Option<&str>,
+) -> Value {
     match api {
         Api::Chat => {
             let mut delta = Map::new();

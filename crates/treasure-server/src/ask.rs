@@ -110,7 +110,10 @@ pub(crate) fn read(app: &App, api: Api, body: &[u8]) -> Result<Ask> {
     };
     let suffix = suffix.filter(|text| !text.is_empty());
     for (name, text) in prompts.iter().map(|text| ("prompt", text)).chain(
-        suffix.iter().map(|text| ("suffix", text)).chain(template.iter().map(|text| ("treasure.template", text))),
+        suffix
+            .iter()
+            .map(|text| ("suffix", text))
+            .chain(template.iter().map(|text| ("treasure.template", text))),
     ) {
         if text.len() > PROMPT {
             let message = format!("expected at most {PROMPT} bytes, got {}", text.len());
@@ -136,7 +139,8 @@ pub(crate) fn read(app: &App, api: Api, body: &[u8]) -> Result<Ask> {
     let total = samples.saturating_mul(prompts.len());
     app.limits().check("samples", "n", total as u64)?;
     if total > app.searches_at_once() {
-        let message = format!("expected at most {} texts a request, got {total}", app.searches_at_once());
+        let message =
+            format!("expected at most {} texts a request, got {total}", app.searches_at_once());
         return Err(Refusal::field("n", message));
     }
     let mut searches = Vec::with_capacity(total);
@@ -165,10 +169,14 @@ pub(crate) fn read(app: &App, api: Api, body: &[u8]) -> Result<Ask> {
 fn given(prompts: Option<Vec<String>>, template: bool) -> Result<Vec<String>> {
     match (prompts, template) {
         (Some(prompts), false) => Ok(prompts),
-        (None, false) => Err(Refusal::expected("prompt", "a text or a list of texts", &Value::Null)),
+        (None, false) => {
+            Err(Refusal::expected("prompt", "a text or a list of texts", &Value::Null))
+        }
         (None, true) => Ok(vec![String::new()]),
         (Some(prompts), true) if prompts == [""] => Ok(prompts),
-        (Some(_), true) => Err(Refusal::field("prompt", "expected a prompt or a template, got both")),
+        (Some(_), true) => {
+            Err(Refusal::field("prompt", "expected a prompt or a template, got both"))
+        }
     }
 }
 

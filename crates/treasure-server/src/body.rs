@@ -56,10 +56,8 @@ pub(crate) async fn read(app: &Arc<App>, request: Request) -> Result<Bytes> {
 async fn too_large(most: usize, got: Option<usize>, rest: Body) -> Refusal {
     let (bytes, time) = HEARING;
     let mut rest = Limited::new(rest, bytes);
-    let _ = tokio::time::timeout(time, async {
-        while let Some(Ok(_)) = rest.frame().await {}
-    })
-    .await;
+    let _ =
+        tokio::time::timeout(time, async { while let Some(Ok(_)) = rest.frame().await {} }).await;
     let got = got.map_or_else(|| "more".to_owned(), |got| got.to_string());
     let message = format!("body: expected at most {most} bytes, got {got}");
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message).with_hint("send less in one request")

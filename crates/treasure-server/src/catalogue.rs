@@ -41,7 +41,9 @@ pub(crate) fn rewards(session: &Session, named: &[String]) -> Vec<Value> {
         let id = format!("own:{name}");
         let value = value(&id);
         let description = "made known by the operator";
-        found.push(json!({"id": id, "object": "reward", "description": description, "value": value}));
+        found.push(
+            json!({"id": id, "object": "reward", "description": description, "value": value}),
+        );
     }
     found
 }

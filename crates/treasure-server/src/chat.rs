@@ -79,7 +79,9 @@ fn read(at: usize, message: Value) -> Result<Message> {
         return Err(wrong("", "an object with role and content", &message));
     };
     let role = match message.shift_remove("role") {
-        Some(Value::String(role)) if ["system", "developer", "user", "assistant"].contains(&role.as_str()) => {
+        Some(Value::String(role))
+            if ["system", "developer", "user", "assistant"].contains(&role.as_str()) =>
+        {
             // OpenAI's newer name of the same thing.
             if role == "developer" { "system".into() } else { role }
         }

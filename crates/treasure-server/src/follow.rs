@@ -63,7 +63,9 @@ struct State {
 impl State {
     fn reveal(&mut self, node: &NodeEvent, p: Option<f64>) {
         for (position, token) in reveals(node) {
-            if let (Some(slot), Some(sure)) = (self.slots.get_mut(position), self.p.get_mut(position)) {
+            if let (Some(slot), Some(sure)) =
+                (self.slots.get_mut(position), self.p.get_mut(position))
+            {
                 (*slot, *sure) = (Some(token), p.filter(|_| node.also.is_empty()));
             }
         }
@@ -134,7 +136,11 @@ impl Follow {
         match event {
             Event::Start { start, steps, .. } => {
                 (self.start, self.steps) = (start.clone(), *steps);
-                self.picture(Snapshot { steps: *steps, slots: start.clone(), ..Snapshot::default() });
+                self.picture(Snapshot {
+                    steps: *steps,
+                    slots: start.clone(),
+                    ..Snapshot::default()
+                });
             }
             Event::Node(node) => p = self.node(node),
             Event::Step(step) => self.step(step),

@@ -28,7 +28,8 @@ impl Keys {
     fn parse(text: &str) -> Result<Self> {
         let mut keys: Vec<Key> = Vec::new();
         for (at, line) in text.lines().enumerate() {
-            let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
+            let words: Vec<&str> =
+                line.split('#').next().unwrap_or("").split_whitespace().collect();
             let (name, key) = match words[..] {
                 [] => continue,
                 [key] => (format!("key-{}", keys.len() + 1), key),

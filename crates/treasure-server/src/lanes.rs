@@ -84,8 +84,15 @@ mod tests {
         lanes.push("modest", ("modest", 0));
         lanes.push("other", ("other", 0));
         let order: Vec<_> = std::iter::from_fn(|| lanes.pop()).collect();
-        let expected =
-            [("greedy", 0), ("modest", 0), ("other", 0), ("greedy", 1), ("greedy", 2), ("greedy", 3), ("greedy", 4)];
+        let expected = [
+            ("greedy", 0),
+            ("modest", 0),
+            ("other", 0),
+            ("greedy", 1),
+            ("greedy", 2),
+            ("greedy", 3),
+            ("greedy", 4),
+        ];
         assert_eq!(order, expected);
         assert_eq!(lanes.len(), 0);
     }

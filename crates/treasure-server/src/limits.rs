@@ -41,7 +41,8 @@ impl Limits {
             let bound = BOUNDS.iter().find(|bound| bound.option == option);
             match bound {
                 Some(bound) if most == 0 || most > bound.most => {
-                    let message = format!("limits: {option}: expected 1 to {}, got {most}", bound.most);
+                    let message =
+                        format!("limits: {option}: expected 1 to {}, got {most}", bound.most);
                     return Err(Error::request(message));
                 }
                 None if !BUDGETS.contains(&option.as_str()) => {

@@ -97,7 +97,11 @@ impl Metrics {
         };
         timed("request", "Until an answer begins", &self.request_seconds);
         timed("queue", "Until a search begins", &self.queue_seconds);
-        timed("first_frame", "Until the first frame of a stream is sent", &self.first_frame_seconds);
+        timed(
+            "first_frame",
+            "Until the first frame of a stream is sent",
+            &self.first_frame_seconds,
+        );
         to.register("searches", "Searches ended, by outcome", self.searches.clone());
         let help = "Seconds of searches, shared among those that run beside each other";
         to.register_with_unit("search", help, Unit::Seconds, self.search_seconds.clone());
@@ -105,19 +109,28 @@ impl Metrics {
         to.register("searches_running", "Searches that run", self.running.clone());
         to.register("searches_seated", "Searches that share forward passes", self.seated.clone());
         to.register("batches", "Batches run for searches at the table", self.batches.clone());
-        to.register("batched_requests", "Requests of searches in those batches", self.batched_requests.clone());
+        to.register(
+            "batched_requests",
+            "Requests of searches in those batches",
+            self.batched_requests.clone(),
+        );
         to.register("batched_rows", "Sequences in those batches", self.batched_rows.clone());
         to.register("nfe", "Sequences run through the denoiser", self.nfe.clone());
         to.register("reward_calls", "Texts scored", self.reward_calls.clone());
         to.register("prompt_tokens", "Tokens given", self.prompt_tokens.clone());
         to.register("completion_tokens", "Tokens written", self.completion_tokens.clone());
         to.register("frames", "Frames sent", self.frames.clone());
-        to.register("frames_dropped", "Frames that slow readers missed", self.frames_dropped.clone());
+        to.register(
+            "frames_dropped",
+            "Frames that slow readers missed",
+            self.frames_dropped.clone(),
+        );
     }
 
     /// A request was answered.
     pub fn answered(&self, route: &str, method: &str, status: u16, seconds: f64) {
-        let labels = Labels { route: route.to_owned(), method: method.to_owned(), status: status.into() };
+        let labels =
+            Labels { route: route.to_owned(), method: method.to_owned(), status: status.into() };
         self.requests.get_or_create(&labels).inc();
         self.request_seconds.observe(seconds);
     }
@@ -159,7 +172,12 @@ impl Metrics {
     }
 
     /// Everything, with what is looked up at this moment.
-    pub fn text(&self, (waiting, running): (usize, usize), seated: usize, traffic: treasure::core::Traffic) -> String {
+    pub fn text(
+        &self,
+        (waiting, running): (usize, usize),
+        seated: usize,
+        traffic: treasure::core::Traffic,
+    ) -> String {
         self.waiting.set(waiting as i64);
         self.running.set(running as i64);
         self.seated.set(seated as i64);

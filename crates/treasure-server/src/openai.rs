@@ -88,7 +88,12 @@ pub(crate) const NEUTRAL: &[Neutral] = &[
         expected: "none",
         instead: "leave it out",
     },
-    Neutral { name: "parallel_tool_calls", fits: Value::is_boolean, expected: "none", instead: "leave it out" },
+    Neutral {
+        name: "parallel_tool_calls",
+        fits: Value::is_boolean,
+        expected: "none",
+        instead: "leave it out",
+    },
     Neutral { name: "functions", fits: is_empty, expected: "none", instead: "leave it out" },
     Neutral {
         name: "function_call",
@@ -104,9 +109,19 @@ pub(crate) const NEUTRAL: &[Neutral] = &[
     },
     Neutral { name: "audio", fits: |_| false, expected: "none", instead: "leave it out" },
     Neutral { name: "prediction", fits: |_| false, expected: "none", instead: "leave it out" },
-    Neutral { name: "reasoning_effort", fits: |_| false, expected: "none", instead: "leave it out" },
+    Neutral {
+        name: "reasoning_effort",
+        fits: |_| false,
+        expected: "none",
+        instead: "leave it out",
+    },
     Neutral { name: "verbosity", fits: |_| false, expected: "none", instead: "leave it out" },
-    Neutral { name: "web_search_options", fits: |_| false, expected: "none", instead: "leave it out" },
+    Neutral {
+        name: "web_search_options",
+        fits: |_| false,
+        expected: "none",
+        instead: "leave it out",
+    },
 ];
 
 /// Takes OpenAI's remaining fields. Names that nobody knows are left alone, unless they look like
@@ -118,7 +133,8 @@ pub(crate) fn take(mut fields: Fields) -> Result<()> {
     for neutral in NEUTRAL {
         let Some(value) = fields.value(neutral.name) else { continue };
         if !(neutral.fits)(&value) {
-            let message = format!("expected {} or nothing, got {}", neutral.expected, excerpt(&value));
+            let message =
+                format!("expected {} or nothing, got {}", neutral.expected, excerpt(&value));
             return Err(Refusal::field(neutral.name, message)
                 .with_code("unsupported_parameter")
                 .with_hint(neutral.instead));
@@ -129,8 +145,9 @@ pub(crate) fn take(mut fields: Fields) -> Result<()> {
             continue;
         }
         if nearest(&name, ["treasure"]).is_some() {
-            return Err(Refusal::field(&name, "there is no such field")
-                .with_hint("did you mean treasure?"));
+            return Err(
+                Refusal::field(&name, "there is no such field").with_hint("did you mean treasure?")
+            );
         }
         if FIELDS.contains(&name.as_str()) || !Method::with_option(&name).is_empty() {
             return Err(Refusal::field(&name, "expected it under `treasure`, got it beside it")

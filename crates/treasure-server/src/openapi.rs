@@ -64,9 +64,24 @@ fn content(kind: &str, schema: Value) -> Value {
 fn paths() -> Value {
     let mut paths = Map::new();
     for (path, what, request, answer) in [
-        ("/v1/completions", "Continue a text, or fill its holes.", "CompletionRequest", "Completion"),
-        ("/v1/chat/completions", "Answer a conversation, where the model has a chat template.", "ChatRequest", "ChatCompletion"),
-        ("/v1/fim/completions", "Write what stands between a prompt and a suffix.", "FimRequest", "Completion"),
+        (
+            "/v1/completions",
+            "Continue a text, or fill its holes.",
+            "CompletionRequest",
+            "Completion",
+        ),
+        (
+            "/v1/chat/completions",
+            "Answer a conversation, where the model has a chat template.",
+            "ChatRequest",
+            "ChatCompletion",
+        ),
+        (
+            "/v1/fim/completions",
+            "Write what stands between a prompt and a suffix.",
+            "FimRequest",
+            "Completion",
+        ),
         ("/v1/score", "Score texts.", "ScoreRequest", "Scores"),
     ] {
         let mut ok = content("application/json", reference(answer));
@@ -91,25 +106,38 @@ fn paths() -> Value {
             let content = content("application/json", reference("Error"));
             responses.insert(status.into(), json!({"description": why, "content": content}));
         }
-        let body = json!({"required": true, "content": content("application/json", reference(request))});
-        paths.insert(path.into(), json!({"post": {"summary": what, "requestBody": body, "responses": responses}}));
+        let body =
+            json!({"required": true, "content": content("application/json", reference(request))});
+        paths.insert(
+            path.into(),
+            json!({"post": {"summary": what, "requestBody": body, "responses": responses}}),
+        );
     }
     for (path, what, kind, schema) in [
         ("/v1/models", "The models.", "application/json", reference("List")),
         ("/v1/models/{id}", "One model.", "application/json", json!({"type": "object"})),
         ("/v1/rewards", "The rewards.", "application/json", reference("List")),
-        ("/v1/schema", "The JSON Schema of the `treasure` key.", "application/json", json!({"type": "object"})),
+        (
+            "/v1/schema",
+            "The JSON Schema of the `treasure` key.",
+            "application/json",
+            json!({"type": "object"}),
+        ),
         ("/openapi.json", "This document.", "application/json", json!({"type": "object"})),
         ("/health", "Whether the process answers.", "application/json", json!({"type": "object"})),
         ("/ready", "Whether new work is taken.", "application/json", json!({"type": "object"})),
-        ("/metrics", "Numbers for Prometheus.", "application/openmetrics-text", json!({"type": "string"})),
+        (
+            "/metrics",
+            "Numbers for Prometheus.",
+            "application/openmetrics-text",
+            json!({"type": "string"}),
+        ),
         ("/", "The playground.", "text/html", json!({"type": "string"})),
     ] {
         let ok = json!({"description": what, "content": content(kind, schema)});
         let mut get = json!({"summary": what, "responses": {"200": ok}});
         if path.ends_with("{id}") {
-            get["parameters"] =
-                json!([{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}]);
+            get["parameters"] = json!([{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}]);
         }
         paths.insert(path.into(), json!({"get": get}));
     }
@@ -132,20 +160,29 @@ fn common(limits: &Limits) -> Map<String, Value> {
         ("min_tokens".to_owned(), count(0, "length")),
         ("n".to_owned(), count(1, "samples")),
         ("seed".to_owned(), json!({"type": ["integer", "null"], "minimum": 0})),
-        ("stop".to_owned(), json!({
-            "description": "The text ends before any of these; the reward is that of the uncut text.",
-            "type": ["string", "array", "null"],
-            "items": {"type": "string", "minLength": 1},
-        })),
+        (
+            "stop".to_owned(),
+            json!({
+                "description": "The text ends before any of these; the reward is that of the uncut text.",
+                "type": ["string", "array", "null"],
+                "items": {"type": "string", "minLength": 1},
+            }),
+        ),
         ("stream".to_owned(), flag.clone()),
-        ("diffusing".to_owned(), json!({
-            "description": "Chunks are whole texts that replace each other; needs `stream`.",
-            "type": ["boolean", "null"],
-        })),
-        ("stream_options".to_owned(), json!({
-            "type": ["object", "null"],
-            "properties": {"include_usage": flag, "include_obfuscation": flag},
-        })),
+        (
+            "diffusing".to_owned(),
+            json!({
+                "description": "Chunks are whole texts that replace each other; needs `stream`.",
+                "type": ["boolean", "null"],
+            }),
+        ),
+        (
+            "stream_options".to_owned(),
+            json!({
+                "type": ["object", "null"],
+                "properties": {"include_usage": flag, "include_obfuscation": flag},
+            }),
+        ),
         ("treasure".to_owned(), reference("Treasure")),
     ]);
     for name in NOTED {

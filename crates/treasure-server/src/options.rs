@@ -93,7 +93,8 @@ impl ServeOptions {
         }
         for (at, model) in self.models.iter().enumerate() {
             if model.id.is_empty() || self.models[..at].iter().any(|other| other.id == model.id) {
-                let message = format!("models: expected names of their own, got {:?} again", model.id);
+                let message =
+                    format!("models: expected names of their own, got {:?} again", model.id);
                 return Err(Error::request(message).with_hint("name a model as ID=DIRECTORY"));
             }
         }
@@ -101,7 +102,8 @@ impl ServeOptions {
             [("max_seconds", self.max_seconds), ("drain_seconds", self.drain_seconds)]
         {
             if !(seconds > 0.0 && seconds <= 31_536_000.0) {
-                let message = format!("{name}: expected more than 0 and at most a year, got {seconds}");
+                let message =
+                    format!("{name}: expected more than 0 and at most a year, got {seconds}");
                 return Err(Error::request(message));
             }
         }
@@ -110,7 +112,9 @@ impl ServeOptions {
                 "host: expected keys for an address beyond this machine, got none for {}",
                 self.host
             ))
-            .with_hint("name a file of keys (api_key_file), or say that it is open to all (open)"));
+            .with_hint(
+                "name a file of keys (api_key_file), or say that it is open to all (open)",
+            ));
         }
         Ok(())
     }

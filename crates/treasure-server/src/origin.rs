@@ -10,7 +10,8 @@ use crate::refusal::{Refusal, Result};
 /// Refuses a request that a page of another site sent. `names` are hosts that are the server's own;
 /// `cors` are origins whose pages may ask.
 pub(crate) fn check(headers: &HeaderMap, own: &str, cors: &[String]) -> Result<()> {
-    let text = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
+    let text =
+        |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
     let host = text(header::HOST).unwrap_or_default();
     let refuse = |what: &str, got: &str| {
         let message = format!("{what}: expected this server's own address, got {got:?}");
@@ -18,7 +19,10 @@ pub(crate) fn check(headers: &HeaderMap, own: &str, cors: &[String]) -> Result<(
             "open the page by its address (127.0.0.1 or localhost), allow the origin (cors), or ask for keys",
         ))
     };
-    if !host.is_empty() && !is_own(name_of(host), own) && !cors.iter().any(|it| origin_host(it) == Some(host)) {
+    if !host.is_empty()
+        && !is_own(name_of(host), own)
+        && !cors.iter().any(|it| origin_host(it) == Some(host))
+    {
         return refuse("host", host);
     }
     match text(header::ORIGIN) {
@@ -43,7 +47,9 @@ fn name_of(host: &str) -> &str {
 
 /// Addresses cannot be rebound; of names only these are ours.
 fn is_own(name: &str, own: &str) -> bool {
-    name.eq_ignore_ascii_case("localhost") || name == own || name.parse::<std::net::IpAddr>().is_ok()
+    name.eq_ignore_ascii_case("localhost")
+        || name == own
+        || name.parse::<std::net::IpAddr>().is_ok()
 }
 
 #[cfg(test)]

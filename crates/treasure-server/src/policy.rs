@@ -4,11 +4,8 @@
 //! did not name; what is not known to be harmless is refused.
 
 use treasure::{
-    Error, Session,
-    rewards::{
-        Composite, Explained, Range, RewardOptions, Spec, TextReward, Window,
-        spec::Leaf,
-    },
+    Error, Plan, Request, Session,
+    rewards::{Composite, Explained, Range, Spec, TextReward, Window, spec::Leaf},
 };
 
 use crate::refusal::{Refusal, Result};
@@ -35,8 +32,8 @@ impl Policy {
         for written in allow {
             match written.split_once('=') {
                 Some((name, spec)) if is_name(name) && name != "sentiment" => {
-                    let spec: Spec = spec.parse()?;
-                    let inner = session.reward(&spec, RewardOptions::default())?;
+                    let request = Request { reward: Some(spec.into()), ..Request::default() };
+                    let inner = session.reward_of(&Plan::new(&request)?)?;
                     session.add_reward(Named { name: name.to_owned(), inner });
                     policy.named.push(name.to_owned());
                 }
@@ -75,8 +72,10 @@ impl Policy {
             Some(_) if prefix.starts_with("exec:") => false,
             // A label of what was allowed, or something below a folder that was.
             Some(rest) => {
-                let inside = prefix.ends_with('/') && !rest.split(['/', '#']).any(|part| part == "..");
-                (inside || rest.starts_with('#')) && !rest.contains([',', '\'', '"', '\\', '@', '?'])
+                let inside =
+                    prefix.ends_with('/') && !rest.split(['/', '#']).any(|part| part == "..");
+                (inside || rest.starts_with('#'))
+                    && !rest.contains([',', '\'', '"', '\\', '@', '?'])
             }
         })
     }
@@ -85,7 +84,9 @@ impl Policy {
     pub fn is_outside(spec: &Spec) -> bool {
         let own = |written: &str| scheme(bare(written)) == Some("own");
         let leaves = spec.leaves();
-        leaves.iter().any(|(written, leaf)| matches!(leaf, Leaf::Exec(_) | Leaf::Remote(_)) || own(written))
+        leaves
+            .iter()
+            .any(|(written, leaf)| matches!(leaf, Leaf::Exec(_) | Leaf::Remote(_)) || own(written))
     }
 }
 
@@ -122,7 +123,8 @@ fn bare(written: &str) -> &str {
 
 /// What stands before the colon of a reward that has one.
 fn scheme(bare: &str) -> Option<&str> {
-    let end = bare.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '.')))?;
+    let end =
+        bare.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '.')))?;
     bare[end..].starts_with(':').then(|| &bare[..end])
 }
 
@@ -130,9 +132,10 @@ fn is_harmless(bare: &str, leaf: &Leaf) -> bool {
     match (scheme(bare), leaf) {
         // Whatever the text looks like.
         (_, Leaf::Exec(_) | Leaf::Remote(_)) => false,
-        (Some(scheme), Leaf::Classifier { model, .. } | Leaf::Scorer { model } | Leaf::Nelbo { model }) => {
-            matches!(scheme, "hf" | "ppl" | "nelbo") && (model == "pocket" || is_pocket(model))
-        }
+        (
+            Some(scheme),
+            Leaf::Classifier { model, .. } | Leaf::Scorer { model } | Leaf::Nelbo { model },
+        ) => matches!(scheme, "hf" | "ppl" | "nelbo") && (model == "pocket" || is_pocket(model)),
         (Some(scheme), _) => HARMLESS.contains(&scheme),
         (None, Leaf::Judge(..) | Leaf::Perplexity) => true,
         (None, _) => false,
@@ -218,7 +221,12 @@ mod tests {
             }
         }
         let allow = ["hf:/models/", "tei+http://judge:80", "exec:./score"];
-        for spec in ["hf:/models/a#good", "tei+http://judge:80#joy", "cola + 2*exec:./score", "prob:hf:/models/a#x"] {
+        for spec in [
+            "hf:/models/a#good",
+            "tei+http://judge:80#joy",
+            "cola + 2*exec:./score",
+            "prob:hf:/models/a#x",
+        ] {
             assert!(allowed(&allow, spec), "{spec}");
         }
         for spec in [

@@ -41,7 +41,11 @@ impl Refusal {
     }
 
     /// A field of the wrong kind.
-    pub fn expected(param: impl Into<String>, expected: impl std::fmt::Display, got: &Value) -> Self {
+    pub fn expected(
+        param: impl Into<String>,
+        expected: impl std::fmt::Display,
+        got: &Value,
+    ) -> Self {
         Self::field(param, format_args!("expected {expected}, got {}", excerpt(got)))
     }
 
@@ -53,9 +57,12 @@ impl Refusal {
     }
 
     pub fn draining() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down and takes no new work")
-            .with_code("draining")
-            .retry_after(10)
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the server is shutting down and takes no new work",
+        )
+        .with_code("draining")
+        .retry_after(10)
     }
 
     pub fn internal(message: impl Into<String>) -> Self {

@@ -32,7 +32,10 @@ pub(crate) fn treasure(limits: &Limits) -> Value {
                 let mut described = option_schema(&option, &value);
                 let users = Method::with_option(&option);
                 if let Some(described) = described.as_object_mut() {
-                    described.insert("description".into(), format!("Used by {}.", users.join(", ")).into());
+                    described.insert(
+                        "description".into(),
+                        format!("Used by {}.", users.join(", ")).into(),
+                    );
                 }
                 properties.insert(option, described);
             }
@@ -84,12 +87,12 @@ fn defaults() -> Map<String, Value> {
 /// A field that is no method's option.
 fn described(field: &str) -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
-    let count = |least: u64, description: &str| {
-        json!({"type": "integer", "minimum": least, "description": description})
-    };
+    let count = |least: u64, description: &str| json!({"type": "integer", "minimum": least, "description": description});
     match field {
         "template" => text("A text with holes instead of a prompt: `The [MASK:5] was [MASK:12].`"),
-        "reward" => text("What to aim for, such as `sentiment=negative + 0.5*perplexity`; GET /v1/rewards lists what there is."),
+        "reward" => text(
+            "What to aim for, such as `sentiment=negative + 0.5*perplexity`; GET /v1/rewards lists what there is.",
+        ),
         "judge" => json!({
             "type": "array",
             "items": {"type": "string"},
@@ -104,7 +107,9 @@ fn described(field: &str) -> Value {
             let names = [Preset::Plain, Preset::Paper, Preset::Fk].map(Preset::name);
             json!({"type": "string", "enum": names, "description": "Whose conventions hold."})
         }
-        "method" => json!({"type": "string", "enum": Method::NAMES, "description": "How to search."}),
+        "method" => {
+            json!({"type": "string", "enum": Method::NAMES, "description": "How to search."})
+        }
         "answer" => json!({
             "type": "string",
             "enum": names(AnswerKind::ALL),
@@ -117,7 +122,9 @@ fn described(field: &str) -> Value {
             "exclusiveMinimum": 0,
             "description": "Budget: seconds.",
         }),
-        "target_reward" => json!({"type": "number", "description": "Stop once the reward is there."}),
+        "target_reward" => {
+            json!({"type": "number", "description": "Stop once the reward is there."})
+        }
         "keys" => count(0, "The version of the key rule, as plans carry it."),
         // A field that is new to this table is still offered.
         _ => json!({}),

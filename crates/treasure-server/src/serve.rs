@@ -99,7 +99,11 @@ impl Server {
 }
 
 /// Takes connections until it is dropped.
-async fn accept(listener: &TcpListener, routes: &Router, graceful: &GracefulShutdown) -> Infallible {
+async fn accept(
+    listener: &TcpListener,
+    routes: &Router,
+    graceful: &GracefulShutdown,
+) -> Infallible {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = room.clone().acquire_owned().await else { continue };

@@ -4,7 +4,12 @@
 //! frame replaces the one before and the last has no masks; a stream ends with its `[DONE]` or with an
 //! error; dropping it cancels the searches.
 
-use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::{Duration, Instant}};
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     body::Body,
@@ -14,7 +19,10 @@ use axum::{
 use bytes::Bytes;
 use futures_util::stream;
 use serde_json::{Map, Value, json};
-use treasure::{Sample, core::{Event, TokenId}};
+use treasure::{
+    Sample,
+    core::{Event, TokenId},
+};
 
 use crate::{
     answer::{self, Envelope, Usage},
@@ -99,7 +107,10 @@ impl Teller {
         });
         let mut response = Response::new(Body::from_stream(told));
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/event-stream; charset=utf-8"),
+        );
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         // A proxy that gathers frames would show none of them.
         headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
@@ -189,7 +200,8 @@ impl Teller {
         });
         let spell = &self.lines[search].spell;
         let traced = self.how.trace.then(|| {
-            let events: Vec<Value> = frame.events.into_iter().map(|told| event(spell, told)).collect();
+            let events: Vec<Value> =
+                frame.events.into_iter().map(|told| event(spell, told)).collect();
             json!({"tokens": tokens(spelt, &frame.p), "node": frame.node, "events": events})
         });
         self.chunk(vec![choice], |chunk| {
@@ -216,7 +228,8 @@ impl Teller {
                 None
             }
             _ => {
-                let Some(more) = finished.text.strip_prefix(self.lines[search].sent.as_str()) else {
+                let Some(more) = finished.text.strip_prefix(self.lines[search].sent.as_str())
+                else {
                     let message = "the text changed where it had been sent";
                     return self.fail(&Refusal::internal(message));
                 };
@@ -259,14 +272,17 @@ impl Drop for Teller {
     fn drop(&mut self) {
         let missed = self.mailbox.dropped();
         self.app.metrics.missed(missed);
-        self.app.log.say("stream", json!({
-            "id": self.envelope.id,
-            "outcome": self.outcome,
-            "frames": self.frames,
-            "frames_missed": missed,
-            "completion_tokens": self.usage.completion,
-            "seconds": self.began.elapsed().as_secs_f64(),
-        }));
+        self.app.log.say(
+            "stream",
+            json!({
+                "id": self.envelope.id,
+                "outcome": self.outcome,
+                "frames": self.frames,
+                "frames_missed": missed,
+                "completion_tokens": self.usage.completion,
+                "seconds": self.began.elapsed().as_secs_f64(),
+            }),
+        );
     }
 }
 

@@ -50,15 +50,24 @@ fn fresh_id() -> String {
 
 fn id_of(headers: &HeaderMap) -> String {
     let given = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
-    let sane = |id: &&str| !id.is_empty() && id.len() <= 64 && id.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    let sane = |id: &&str| {
+        !id.is_empty()
+            && id.len() <= 64
+            && id.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
     given.filter(sane).map_or_else(fresh_id, str::to_owned)
 }
 
 /// Gives a request its id and its client, counts it, and writes its line.
-pub(crate) async fn around(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn around(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let began = Instant::now();
     let id = id_of(request.headers());
-    let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
+    let route =
+        request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let mut key = None;
     let mut response = match admit(&app, &route, &request) {
@@ -74,16 +83,19 @@ pub(crate) async fn around(State(app): State<Arc<App>>, mut request: Request, ne
     let status = response.status().as_u16();
     app.metrics.answered(&route, method.as_str(), status, seconds);
     let refused = response.extensions().get::<Refusal>();
-    app.log.say("request", json!({
-        "id": id,
-        "method": method.as_str(),
-        "path": path.chars().take(200).collect::<String>(),
-        "status": status,
-        "seconds": (seconds * 1e6).round() / 1e6,
-        "key": key,
-        "error": refused.map(Refusal::line),
-        "param": refused.and_then(|refusal| refusal.param.clone()),
-    }));
+    app.log.say(
+        "request",
+        json!({
+            "id": id,
+            "method": method.as_str(),
+            "path": path.chars().take(200).collect::<String>(),
+            "status": status,
+            "seconds": (seconds * 1e6).round() / 1e6,
+            "key": key,
+            "error": refused.map(Refusal::line),
+            "param": refused.and_then(|refusal| refusal.param.clone()),
+        }),
+    );
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
@@ -108,7 +120,9 @@ fn admit(app: &App, route: &str, request: &Request) -> Result<Client> {
             let given = header.and_then(|value| value.to_str().ok()?.split_once(' '));
             let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
             match given.and_then(|(_, key)| keys.name(key.trim())) {
-                Some(name) => Ok(Client { lane: format!("key {name}"), key: Some(name.to_owned()) }),
+                Some(name) => {
+                    Ok(Client { lane: format!("key {name}"), key: Some(name.to_owned()) })
+                }
                 None => {
                     let got = if header.is_some() { "another" } else { "none" };
                     let message = format!("api key: expected a known key, got {got}");

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    num::NonZeroUsize,
     ops::ControlFlow,
     sync::{
         Arc, Condvar, Mutex, PoisonError,
@@ -10,6 +11,7 @@ use std::{
     thread,
 };
 
+use lru::LruCache;
 use serde_json::{Map, Value};
 use treasure_core::{Batcher, Denoiser, Event, Run, Traffic};
 use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver};
@@ -65,39 +67,12 @@ struct Inner {
     models: HashMap<String, Arc<dyn TextModel>>,
     /// Rewards that were handed in, by name.
     own: Mutex<HashMap<String, Arc<dyn TextReward>>>,
-    /// Rewards that were built, by specification and conventions.
-    built: Mutex<Built>,
+    /// The rewards that were used last, by specification and conventions.
+    built: Mutex<LruCache<String, Arc<Composite>>>,
 }
 
 /// Rewards that are kept once built; a process that serves strangers must not keep them all.
-const BUILT: usize = 32;
-
-/// The rewards that were used last.
-#[derive(Default)]
-struct Built {
-    entries: HashMap<String, (u64, Arc<Composite>)>,
-    uses: u64,
-}
-
-impl Built {
-    fn find(&mut self, key: &str) -> Option<Arc<Composite>> {
-        self.uses += 1;
-        let (used, built) = self.entries.get_mut(key)?;
-        *used = self.uses;
-        Some(built.clone())
-    }
-
-    fn keep(&mut self, key: String, built: Arc<Composite>) {
-        self.uses += 1;
-        self.entries.insert(key, (self.uses, built));
-        if self.entries.len() > BUILT
-            && let Some(oldest) = self.entries.iter().min_by_key(|(_, (used, _))| *used)
-        {
-            let oldest = oldest.0.clone();
-            self.entries.remove(&oldest);
-        }
-    }
-}
+const BUILT: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 
 /// Models, rewards, and a table at which searches share them. Cheap to clone.
 #[derive(Clone)]
@@ -138,7 +113,7 @@ impl Session {
             batcher: Batcher::new(),
             models,
             own: Mutex::default(),
-            built: Mutex::default(),
+            built: Mutex::new(LruCache::new(BUILT)),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -152,7 +127,7 @@ impl Session {
             batcher: Batcher::new(),
             models: self.inner.models.clone(),
             own: Mutex::new(lock(&self.inner.own).clone()),
-            built: Mutex::default(),
+            built: Mutex::new(LruCache::new(BUILT)),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -172,7 +147,17 @@ impl Session {
         let name = reward.name().to_owned();
         // What was built on a reward of the same name is not what it says any more.
         let own = format!("own:{name}");
-        lock(&self.inner.built).entries.retain(|spec, _| !spec.contains(&own));
+        let mut built = lock(&self.inner.built);
+        let stale: Vec<String> = built
+            .iter()
+            .map(|(spec, _)| spec)
+            .filter(|spec| spec.contains(&own))
+            .cloned()
+            .collect();
+        for spec in stale {
+            built.pop(&spec);
+        }
+        drop(built);
         lock(&self.inner.own).insert(name, Arc::new(reward));
     }
 
@@ -209,19 +194,30 @@ impl Session {
     }
 
     /// A reward by specification, under a plan's conventions.
-    pub fn reward(&self, spec: &Spec, options: RewardOptions) -> Result<Arc<Composite>> {
+    fn reward(&self, spec: &Spec, options: RewardOptions) -> Result<Arc<Composite>> {
         let text = spec.to_string();
         for (written, leaf) in spec.leaves() {
             check_shipped(written, leaf)?;
         }
-        let key = format!("{text}\n{:?}\n{:?}\n{:?}", options.preset, options.load, options.cache_bytes);
-        if let Some(built) = lock(&self.inner.built).find(&key) {
-            return Ok(built);
+        let key =
+            format!("{text}\n{:?}\n{:?}\n{:?}", options.preset, options.load, options.cache_bytes);
+        if let Some(built) = lock(&self.inner.built).get(&key) {
+            return Ok(built.clone());
         }
         let options = RewardOptions { own: lock(&self.inner.own).clone(), ..options };
         let built = Rewards::new(self.inner.store.clone(), options).build(spec)?;
-        lock(&self.inner.built).keep(key, built.clone());
+        lock(&self.inner.built).put(key, built.clone());
         Ok(built)
+    }
+
+    /// The reward of a plan.
+    pub fn reward_of(&self, plan: &Plan) -> Result<Arc<Composite>> {
+        self.reward(&plan.reward, self.reward_options(plan))
+    }
+
+    /// The cheap reward of a plan's screen, if it has one.
+    pub fn screen_of(&self, plan: &Plan) -> Result<Option<Arc<Composite>>> {
+        plan.screen.as_ref().map(|spec| self.reward(spec, self.reward_options(plan))).transpose()
     }
 
     fn reward_options(&self, plan: &Plan) -> RewardOptions {
@@ -247,8 +243,8 @@ impl Session {
             })();
             (model.join(), rewards)
         });
-        let model = model
-            .map_err(|_| Error::new(ErrorKind::Model, "loading the model panicked"))??;
+        let model =
+            model.map_err(|_| Error::new(ErrorKind::Model, "loading the model panicked"))??;
         let (reward, proxy, judges) = rewards?;
         let model = match self.inner.options.batch_size {
             Some(size) => Arc::new(Portioned { inner: model, size: size.max(1) }),
@@ -308,20 +304,20 @@ impl Session {
         self.inner.batcher.seated()
     }
 
-    /// Makes all samples of a plan, several at a time; `done` sees each as it finishes, in the order of
-    /// completion, and stops what has not begun by `Break`.
+    /// Makes all samples of some plans, several at a time; `done` sees each as it finishes, in the order
+    /// of completion, and stops what has not begun by `Break`.
     ///
     /// Starts are staggered, so that a run that is cut short has about its share of finished rows.
     pub fn run_all(
         &self,
-        plan: &Plan,
+        plans: &[Plan],
         jobs: &[Job],
         cancel: Option<&AtomicBool>,
         traces: bool,
         watch: &(dyn Fn(usize, &Event) -> ControlFlow<()> + Sync),
         done: &mut (dyn FnMut(usize, Result<Sample>) -> ControlFlow<()> + Send),
     ) -> Result<()> {
-        let parts = self.parts(plan)?;
+        let parts = plans.iter().map(|plan| self.parts(plan)).collect::<Result<Vec<_>>>()?;
         let workers = self.inner.options.in_flight.clamp(1, jobs.len().max(1));
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let stagger = Stagger::new(workers);
@@ -344,7 +340,10 @@ impl Session {
                 let look =
                     Watch { events: Some(&mut see), cancel, trace: traces, ..Watch::default() };
                 let seat = (workers > 1).then(|| self.inner.batcher.join());
-                let made = parts.make(job, look, seat, &mut to_the_end);
+                let made = match parts.get(job.plan) {
+                    Some(parts) => parts.make(job, look, seat, &mut to_the_end),
+                    None => Err(Error::request(format!("job: there is no plan {}", job.plan))),
+                };
                 stagger.reached(1.0);
                 let mut done = lock(&done);
                 if done(index, made).is_break() {
@@ -366,12 +365,18 @@ impl Session {
     /// Scores texts, with what led to each number.
     pub fn score(&self, reward: &str, texts: &[&str]) -> Result<Vec<Scored>> {
         let plan = Plan::new(&Request { reward: Some(reward.into()), ..Request::default() })?;
-        let composite = self.reward(&plan.reward, self.reward_options(&plan))?;
+        let composite = self.reward_of(&plan)?;
         Ok(composite.breakdown(texts)?.into_iter().map(scored).collect())
     }
 
     /// What a checkpoint would put at each mask of a text with holes.
-    pub fn predict(&self, plan: &Plan, text: &str, top: usize, sigma: Option<f64>) -> Result<Vec<Predicted>> {
+    pub fn predict(
+        &self,
+        plan: &Plan,
+        text: &str,
+        top: usize,
+        sigma: Option<f64>,
+    ) -> Result<Vec<Predicted>> {
         let model = self.checkpoint(&plan.model, &plan.load)?;
         predict(&model, &state_of(&model, text)?, top, sigma, true)
     }
@@ -581,7 +586,14 @@ impl Session {
                 ControlFlow::Break(())
             }
         };
-        self.run_all(plan, jobs, None, false, &|_, _| ControlFlow::Continue(()), &mut keep)?;
+        self.run_all(
+            std::slice::from_ref(plan),
+            jobs,
+            None,
+            false,
+            &|_, _| ControlFlow::Continue(()),
+            &mut keep,
+        )?;
         match failed {
             Some(error) => Err(error),
             None => Ok(made.into_values().collect()),
@@ -695,7 +707,8 @@ fn check_pocket(name: &str) -> Result<()> {
     }
     let names: Vec<_> = treasure_pocket::MODELS.iter().map(|model| model.name).collect();
     let message = format!("{name}: expected one of {}, got {own:?}", names.join(", "));
-    Err(Error::new(ErrorKind::Model, message).with_hint("`treasure models list` shows what is shipped"))
+    Err(Error::new(ErrorKind::Model, message)
+        .with_hint("`treasure models list` shows what is shipped"))
 }
 
 /// Refuses a reward whose shipped judge is not there.

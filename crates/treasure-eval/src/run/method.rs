@@ -1,8 +1,10 @@
 //! A variant of the plan → the method of the search that it names.
 
 use treasure_core::{
-    Method, Potential, Sampler, Width,
-    methods::{Base, BestOfN, Code, FkReference, FkSteering, Greedy, NaiveTree, Svdd, Treasure},
+    Potential, Sampler, Search, Width,
+    methods::{
+        Base, BestOfN, Code, Fhs, FkReference, FkSteering, Greedy, NaiveTree, Svdd, Treasure,
+    },
 };
 
 use crate::{Error, Result, config::Protocol, plan::Variant};
@@ -12,7 +14,7 @@ pub fn method(
     variant: &Variant,
     protocol: Protocol,
     particles: Option<usize>,
-) -> Result<Box<dyn Method>> {
+) -> Result<Box<dyn Search>> {
     let invalid = |what: &str, expected: &str, got: &str| Error::Invalid {
         what: format!("{}: {what}", variant.id),
         expected: expected.into(),
@@ -32,9 +34,9 @@ pub fn method(
         None => Potential::default(),
     };
     Ok(match variant.method.as_str() {
-        "base" => Box::new(Base { sampler: ancestral }),
-        "fhs" => Box::new(Base { sampler: Sampler::FirstHitting }),
-        "greedy" => Box::new(Greedy {}),
+        "base" => Box::new(Base { steps: variant.steps }),
+        "fhs" => Box::new(Fhs {}),
+        "greedy" => Box::new(Greedy::default()),
         "bon" => Box::new(BestOfN { particles, sampler }),
         "fk" if protocol == Protocol::Fk => {
             let default = FkReference::default();
@@ -60,7 +62,12 @@ pub fn method(
         }
         "svdd" => Box::new(Svdd { particles, sampler, ..Svdd::default() }),
         "code" => Box::new(Code { particles, sampler, ..Code::default() }),
-        "naive-tree" => Box::new(NaiveTree { steps: variant.steps, beam_width, tree_width }),
+        "naive-tree" => Box::new(NaiveTree {
+            steps: variant.steps,
+            beam_width,
+            tree_width,
+            ..NaiveTree::default()
+        }),
         "treasure" => {
             let default = Treasure::default();
             let parsed = |name: &Option<String>| name.clone().unwrap_or_default();

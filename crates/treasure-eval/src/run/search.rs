@@ -261,7 +261,7 @@ pub(super) fn timed(
     world: &dyn World,
     start: &Start,
     reward: &dyn Reward,
-    method: &dyn treasure_core::Method,
+    method: &dyn treasure_core::Search,
     key: Key,
 ) -> Result<(Outcome, f64)> {
     let schedule = NoiseSchedule::default();

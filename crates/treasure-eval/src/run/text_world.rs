@@ -9,9 +9,9 @@ use std::{
 
 use sha2::{Digest, Sha256};
 use treasure_core::{Denoiser, Reward, TokenId};
-use treasure_models::{Dtype, LoadOptions, MaskedLm, Resolver, Source};
+use treasure_models::{Dtype, LoadOptions, MaskedLm, ModelStore, Resolver, Source};
 use treasure_rewards::{
-    Composite, Detokenize, Pipeline, Preset, RewardOptions, Rewards, Spec, Start, TextReward as _,
+    Composite, Detokenize, Pipeline, Preset, RewardOptions, Rewards, Spec, Start, TextReward,
     spec::Leaf,
 };
 
@@ -50,7 +50,10 @@ where
 impl TextWorld {
     /// Loads the plan's denoiser; judges are loaded when first asked.
     pub fn load(plan: &Plan, resolver: Resolver, load: &LoadOptions) -> Result<Self> {
-        let model = MaskedLm::load(&resolver, &plan.model, load)
+        // Each set of weights once, whether it is optimised or reported.
+        let store = Arc::new(ModelStore::new(resolver.clone()));
+        let model = store
+            .denoiser(&plan.model, load)
             .map_err(failed(&format!("model {}", plan.model), "cannot be loaded"))?;
         let preset = match plan.protocol {
             Protocol::Own => Preset::Plain,
@@ -58,12 +61,12 @@ impl TextWorld {
         };
         let options = |preset| RewardOptions { preset, cache_bytes: 0, ..RewardOptions::default() };
         Ok(Self {
-            model: Arc::new(model),
+            model,
             dtype: load.dtype,
             preset,
-            rewards: Rewards::new(resolver.clone(), options(preset)),
+            rewards: Rewards::new(store.clone(), options(preset)),
             known_rewards: Mutex::default(),
-            judges: Rewards::new(resolver.clone(), options(Preset::Plain)),
+            judges: Rewards::new(store, options(Preset::Plain)),
             known_judges: Mutex::default(),
             resolver,
         })
@@ -106,7 +109,7 @@ impl World for TextWorld {
     }
 
     fn start(&self, plan: &Plan, prompt: &str) -> Result<Start> {
-        Start::under(self.preset, &self.model, prompt, plan.length, plan.min_length)
+        Start::under(self.preset, &*self.model, prompt, plan.length, plan.min_length)
             .map_err(failed(&format!("prompt {prompt:?}"), "cannot be continued"))
     }
 
@@ -129,7 +132,7 @@ impl World for TextWorld {
 
     fn judge(&self, spec: &str, texts: &[&str]) -> Result<Vec<f64>> {
         let composite = build(&self.judges, &self.known_judges, spec)?;
-        composite.score(texts).map_err(failed(&format!("judge {spec}"), "failed"))
+        TextReward::score(&*composite, texts).map_err(failed(&format!("judge {spec}"), "failed"))
     }
 
     fn perplexity(&self, spec: &str, prompt: &str, texts: &[&str]) -> Result<Vec<f64>> {

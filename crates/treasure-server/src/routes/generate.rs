@@ -89,7 +89,8 @@ async fn generate(
 
     let usage = Usage { prompt: prepared.prompt_tokens, completion: 0 };
     if let Some(how) = ask.stream {
-        let starts = ask.searches.iter().map(|search| prepared.line(search.job.prompt_index)).collect();
+        let starts =
+            ask.searches.iter().map(|search| prepared.line(search.job.prompt_index)).collect();
         let teller =
             Teller::new(app, ask, how, envelope, mailbox, ticket, starts, usage.prompt, began);
         return Ok(teller.into_response());
@@ -98,7 +99,12 @@ async fn generate(
 }
 
 /// Waits for every text and answers with all of them. Dropping this drops the ticket before it.
-async fn whole(ask: &Ask, envelope: &Envelope, mailbox: &Mailbox, mut usage: Usage) -> Result<Response> {
+async fn whole(
+    ask: &Ask,
+    envelope: &Envelope,
+    mailbox: &Mailbox,
+    mut usage: Usage,
+) -> Result<Response> {
     let mut choices = vec![Value::Null; ask.searches.len()];
     for _ in 0..ask.searches.len() {
         match mailbox.next().await {
@@ -152,7 +158,8 @@ fn prepare_now(app: &App, ask: &Ask) -> Result<Prepared> {
     for search in &ask.searches {
         if search.job.prompt_index == starts.len() {
             let start = start(&*model, &search.plan, &search.job.prompt);
-            let beside = if search.plan.template.is_some() { "treasure.template" } else { "prompt" };
+            let beside =
+                if search.plan.template.is_some() { "treasure.template" } else { "prompt" };
             let wrong = |error| Refusal::of_request(&treasure::Error::from(error), &[]);
             starts.push(start.map_err(|error| wrong(error).beside(beside))?);
         }

@@ -19,8 +19,22 @@ macro_rules! files {
 }
 
 files!(
-    "index.html", "style.css", "dom.js", "form.js", "history.js", "keep.js", "main.js", "reading.js",
-    "request.js", "results.js", "run.js", "stream.js", "take.js", "text.js", "theme.js", "tree.js",
+    "index.html",
+    "style.css",
+    "dom.js",
+    "form.js",
+    "history.js",
+    "keep.js",
+    "main.js",
+    "reading.js",
+    "request.js",
+    "results.js",
+    "run.js",
+    "stream.js",
+    "take.js",
+    "text.js",
+    "theme.js",
+    "tree.js",
 );
 
 pub(crate) async fn index(state: State<Arc<App>>) -> Response {

@@ -49,9 +49,9 @@ pub(crate) async fn score(
             None => refusal.with_hint("fields: input, reward"),
         });
     }
-    let spec: Spec = reward
-        .parse()
-        .map_err(|error| Refusal::of_request(&treasure::Error::from(error), &[("reward", "reward")]))?;
+    let spec: Spec = reward.parse().map_err(|error| {
+        Refusal::of_request(&treasure::Error::from(error), &[("reward", "reward")])
+    })?;
     app.policy().check(&spec, "reward")?;
     let outside = Policy::is_outside(&spec);
 

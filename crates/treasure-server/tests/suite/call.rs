@@ -26,7 +26,8 @@ impl Answer {
     }
 
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
     pub fn header(&self, name: &str) -> &str {
@@ -52,7 +53,8 @@ impl Answer {
     /// The data of every server-sent event.
     pub fn events(&self) -> Vec<String> {
         let text = self.text();
-        let blocks = text.split("\n\n").filter(|block| !block.is_empty() && !block.starts_with(':'));
+        let blocks =
+            text.split("\n\n").filter(|block| !block.is_empty() && !block.starts_with(':'));
         blocks.map(|block| block.strip_prefix("data: ").unwrap().to_owned()).collect()
     }
 
@@ -77,7 +79,8 @@ pub async fn get(app: &Arc<App>, path: &str) -> Answer {
 }
 
 pub async fn post(app: &Arc<App>, path: &str, body: Value) -> Answer {
-    send(&router(app.clone()), Request::post(path).body(Body::from(body.to_string())).unwrap()).await
+    send(&router(app.clone()), Request::post(path).body(Body::from(body.to_string())).unwrap())
+        .await
 }
 
 pub async fn complete(app: &Arc<App>, body: Value) -> Answer {

@@ -32,11 +32,48 @@ impl Dice {
 fn odd(dice: &mut Dice) -> Value {
     let number = [0.0, -0.0, -1.0, 0.5, 1e-320, 1e308, -1e308, 1.5, 3.999, 65.0];
     let texts = [
-        "", " ", "x", "0", "-1", "1e999", "NaN", "linear:", "linear:1..", "cosine:9..0", "1,,2", ",", "[MASK]",
-        "[MASK:999999999]", "[MASK:", "\u{0}", "\u{202e}é░😀", "own:", "own:x", "exec:id", "hf:", "hf:/#", "ppl:../..",
-        "min(", "min(cola", "regex:(((", "regex:'a{1000}{1000}{1000}'", "contains:", "length:9..1", "json-schema:/etc/passwd",
-        "1e308*length:1..2 + 1e308*length:1..2", "product(cola, perplexity)", "tei+http://[::1", "NaN*cola", "0*cola",
-        "(((((((((((((((cola", "atleast(cola, inf)", "step(length:1..2, 1e400)", "treasure", "draw", "fk", "paper",
+        "",
+        " ",
+        "x",
+        "0",
+        "-1",
+        "1e999",
+        "NaN",
+        "linear:",
+        "linear:1..",
+        "cosine:9..0",
+        "1,,2",
+        ",",
+        "[MASK]",
+        "[MASK:999999999]",
+        "[MASK:",
+        "\u{0}",
+        "\u{202e}é░😀",
+        "own:",
+        "own:x",
+        "exec:id",
+        "hf:",
+        "hf:/#",
+        "ppl:../..",
+        "min(",
+        "min(cola",
+        "regex:(((",
+        "regex:'a{1000}{1000}{1000}'",
+        "contains:",
+        "length:9..1",
+        "json-schema:/etc/passwd",
+        "1e308*length:1..2 + 1e308*length:1..2",
+        "product(cola, perplexity)",
+        "tei+http://[::1",
+        "NaN*cola",
+        "0*cola",
+        "(((((((((((((((cola",
+        "atleast(cola, inf)",
+        "step(length:1..2, 1e400)",
+        "treasure",
+        "draw",
+        "fk",
+        "paper",
     ];
     match dice.roll(14) {
         0 => Value::Null,
@@ -99,7 +136,16 @@ fn request(dice: &mut Dice, fields: &[String], own: &[String], chat: bool) -> Va
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_wrong_requests_are_all_refused_politely() {
     // Small, so that what happens to be right is quickly done.
-    let limits = [("length", 8), ("samples", 4), ("beam_width", 4), ("tree_width", 4), ("particles", 4), ("steps", 64), ("x0_samples", 4), ("groups", 4)];
+    let limits = [
+        ("length", 8),
+        ("samples", 4),
+        ("beam_width", 4),
+        ("tree_width", 4),
+        ("particles", 4),
+        ("steps", 64),
+        ("x0_samples", 4),
+        ("groups", 4),
+    ];
     let limits: BTreeMap<String, u64> = limits.map(|(name, most)| (name.to_owned(), most)).into();
     let app = toy::app(ServeOptions { limits, max_queue: 10_000, ..toy::options() });
     let document = get(&app, "/openapi.json").await.ok();
@@ -118,7 +164,13 @@ async fn ten_thousand_wrong_requests_are_all_refused_politely() {
                 let mut dice = Dice(seed);
                 let router = router(app);
                 let mut counts: BTreeMap<u16, usize> = BTreeMap::new();
-                while counts.iter().filter(|(status, _)| **status != 200).map(|(_, n)| n).sum::<usize>() < 1_300 {
+                while counts
+                    .iter()
+                    .filter(|(status, _)| **status != 200)
+                    .map(|(_, n)| n)
+                    .sum::<usize>()
+                    < 1_300
+                {
                     let (path, fields) = &routes[[0, 0, 0, 1, 2, 3][dice.roll(6)]];
                     let body = request(&mut dice, fields, &own, path.contains("chat"));
                     let sent = Request::post(*path).body(Body::from(body.to_string())).unwrap();
@@ -128,7 +180,10 @@ async fn ten_thousand_wrong_requests_are_all_refused_politely() {
                     if status != 200 {
                         answer.refusal();
                     } else if answer.header("content-type").starts_with("text/event-stream") {
-                        let failed = answer.events().iter().any(|event| event.contains("\"type\":\"server_error\""));
+                        let failed = answer
+                            .events()
+                            .iter()
+                            .any(|event| event.contains("\"type\":\"server_error\""));
                         assert!(!failed, "{path} {body}\n{}", answer.text());
                     }
                     *counts.entry(status).or_default() += 1;

@@ -48,7 +48,10 @@ async fn run(options: ServeOptions) -> Running {
 }
 
 fn message(line: &str, body: &str) -> String {
-    format!("{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    format!(
+        "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 async fn ask(address: SocketAddr, line: &str, body: &str) -> String {
@@ -89,7 +92,10 @@ async fn a_client_that_leaves_frees_its_search_within_a_step() {
     for stream in [false, true] {
         let mut client = TcpStream::connect(server.address).await.unwrap();
         // 70 steps of 10 ms and more.
-        client.write_all(message("POST /v1/completions", &slow(70, stream)).as_bytes()).await.unwrap();
+        client
+            .write_all(message("POST /v1/completions", &slow(70, stream)).as_bytes())
+            .await
+            .unwrap();
         until("it runs", server.address, "treasure_searches_running ", |n| n == 1.0).await;
         let before = metric(server.address, "treasure_searches_total{outcome=\"cancelled\"}").await;
         let began = Instant::now();
@@ -133,7 +139,10 @@ async fn a_queued_search_of_a_client_that_left_is_never_begun() {
 async fn half_a_request_holds_up_nobody() {
     let server = run(toy::options()).await;
     let mut halves = Vec::new();
-    for half in ["POST /v1/compl", "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 500\r\n\r\n{\"prompt\": \"th"] {
+    for half in [
+        "POST /v1/compl",
+        "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 500\r\n\r\n{\"prompt\": \"th",
+    ] {
         let mut client = TcpStream::connect(server.address).await.unwrap();
         client.write_all(half.as_bytes()).await.unwrap();
         halves.push(client);
@@ -171,7 +180,9 @@ async fn a_server_that_is_stopped_finishes_what_it_began() {
     let address = server.address;
     let clients: Vec<_> = [(12, false), (12, true), (25, false)]
         .map(|(tokens, stream)| {
-            tokio::spawn(async move { ask(address, "POST /v1/completions", &slow(tokens, stream)).await })
+            tokio::spawn(async move {
+                ask(address, "POST /v1/completions", &slow(tokens, stream)).await
+            })
         })
         .into();
     until("they run", address, "treasure_searches_running ", |n| n >= 1.0).await;

@@ -38,7 +38,9 @@ async fn keys_guard_the_api_and_not_the_page() {
         let (status, message, _) = refused.refusal();
         assert_eq!(status, 401, "{path}");
         assert!(message.contains("got none"), "{message}");
-        for wrong in ["Bearer other", "Bearer ", "Basic sesame", "sesame", "Bearer sesam", "Bearer sesame2"] {
+        for wrong in
+            ["Bearer other", "Bearer ", "Basic sesame", "sesame", "Bearer sesam", "Bearer sesame2"]
+        {
             let (status, message, _) = ask(path, Some(wrong)).await.refusal();
             assert_eq!(status, 401, "{wrong}");
             assert!(message.contains("got another"), "{message}");
@@ -70,7 +72,8 @@ async fn pages_of_other_sites_are_refused_unless_allowed() {
     let answer = foreign(&app).await;
     assert_eq!(answer.refusal().0, 403);
     assert_eq!(answer.header("access-control-allow-origin"), "");
-    let app = toy::app(ServeOptions { cors: vec!["https://elsewhere.org".into()], ..toy::options() });
+    let app =
+        toy::app(ServeOptions { cors: vec!["https://elsewhere.org".into()], ..toy::options() });
     let answer = foreign(&app).await;
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("access-control-allow-origin"), "https://elsewhere.org");
@@ -117,7 +120,10 @@ async fn a_search_ends_at_the_operators_deadline_with_its_best_so_far() {
     let app = toy::app(ServeOptions { max_seconds: 0.2, ..toy::options() });
     let answer = complete(&app, slow(60)).await.ok();
     let choice = &answer["choices"][0];
-    assert_eq!((&choice["treasure"]["stopped"], &choice["finish_reason"]), (&json!("max-seconds"), &json!("length")));
+    assert_eq!(
+        (&choice["treasure"]["stopped"], &choice["finish_reason"]),
+        (&json!("max-seconds"), &json!("length"))
+    );
     let limits = std::collections::BTreeMap::from([("max_nfe".to_owned(), 5)]);
     let app = toy::app(ServeOptions { limits, ..toy::options() });
     let answer = complete(&app, slow(20)).await.ok();
@@ -142,7 +148,10 @@ async fn draining_takes_no_new_work_and_ends_the_old_with_its_best() {
     assert!(!refused.header("retry-after").is_empty());
     assert_eq!(get(&app, "/ready").await.refusal().0, 503);
     assert_eq!(get(&app, "/health").await.status, 200);
-    assert_eq!(post(&app, "/v1/score", json!({"input": "a", "reward": "cola"})).await.refusal().0, 503);
+    assert_eq!(
+        post(&app, "/v1/score", json!({"input": "a", "reward": "cola"})).await.refusal().0,
+        503
+    );
     let cut = running.await.unwrap().ok();
     assert_eq!(cut["choices"][0]["treasure"]["stopped"], "interrupted");
     assert!(drained.await.unwrap());

@@ -14,9 +14,7 @@ async fn the_pocket_models_write_towards_a_reward_in_frames() {
     app.load().unwrap();
     let rewards = get(&app, "/v1/rewards").await.ok();
     assert_eq!(rewards["data"][0]["value"], "log-probability");
-    let body = |own: Value| {
-        json!({"model": "pocket", "prompt": "The old dog", "max_tokens": 12, "seed": 0, "treasure": own})
-    };
+    let body = |own: Value| json!({"model": "pocket", "prompt": "The old dog", "max_tokens": 12, "seed": 0, "treasure": own});
     let own = json!({"reward": "sentiment=negative + 0.5*perplexity", "min_length": 6, "judge": ["cola"]});
     let plain = complete(&app, body(own.clone())).await.ok();
     let choice = &plain["choices"][0];

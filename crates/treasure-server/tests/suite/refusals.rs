@@ -49,8 +49,18 @@ async fn wrong_fields_are_named_with_what_was_expected() {
         ("treasure", json!({"reward": "regex:'('"}), "treasure.reward", ""),
         ("treasure", json!({"reward": "exec:id"}), "treasure.reward", "not allowed"),
         ("treasure", json!({"reward": "hf:/etc#0"}), "treasure.reward", "not allowed"),
-        ("treasure", json!({"reward": "tei+http://127.0.0.1:9#joy"}), "treasure.reward", "not allowed"),
-        ("treasure", json!({"judge": ["json-schema:/etc/passwd"]}), "treasure.judge", "not allowed"),
+        (
+            "treasure",
+            json!({"reward": "tei+http://127.0.0.1:9#joy"}),
+            "treasure.reward",
+            "not allowed",
+        ),
+        (
+            "treasure",
+            json!({"judge": ["json-schema:/etc/passwd"]}),
+            "treasure.judge",
+            "not allowed",
+        ),
         ("treasure", json!({"screen": "exec:id"}), "treasure.screen", "not allowed"),
         ("treasure", json!({"min_length": 99}), "treasure.min_length", "at most the length"),
         ("treasure", json!({"length": 9}), "max_tokens", "expected one length"),
@@ -63,7 +73,8 @@ async fn wrong_fields_are_named_with_what_was_expected() {
         ("treasure", json!({"max_seconds": 0}), "treasure.max_seconds", "positive"),
     ];
     for (field, value, param, says) in wrong {
-        let mut body = json!({"prompt": "the dog", "max_tokens": 6, "treasure": {"reward": "contains:dog"}});
+        let mut body =
+            json!({"prompt": "the dog", "max_tokens": 6, "treasure": {"reward": "contains:dog"}});
         body[*field] = value.clone();
         let (status, message, beside) = complete(&app, body).await.refusal();
         assert_eq!((status, &beside), (400, &json!(param)), "{field} = {value}: {message}");
@@ -106,9 +117,13 @@ async fn a_search_that_fails_says_why_and_harms_no_other() {
 #[tokio::test]
 async fn unknown_models_routes_and_ways_of_asking() {
     let app = toy::app(toy::options());
-    let (status, message, param) = complete(&app, json!({"model": "owm", "prompt": ""})).await.refusal();
+    let (status, message, param) =
+        complete(&app, json!({"model": "owm", "prompt": ""})).await.refusal();
     assert_eq!((status, param), (404, json!("model")));
-    assert!(message.contains("expected one of own") && message.contains("did you mean own?"), "{message}");
+    assert!(
+        message.contains("expected one of own") && message.contains("did you mean own?"),
+        "{message}"
+    );
     assert_eq!(get(&app, "/v1/models/none").await.refusal().0, 404);
     assert_eq!(get(&app, "/nowhere").await.refusal().0, 404);
     assert_eq!(get(&app, "/v1/nowhere/at/all").await.refusal().0, 404);
@@ -151,11 +166,16 @@ async fn an_operator_can_allow_more_by_name() {
     options.allow = vec!["plain=contains:dog + 0.5*length:1..4".into()];
     let app = toy::app(options);
     let listed = get(&app, "/v1/rewards").await.ok();
-    assert!(listed["data"].as_array().unwrap().iter().any(|entry| entry["id"] == "own:plain"), "{listed}");
+    assert!(
+        listed["data"].as_array().unwrap().iter().any(|entry| entry["id"] == "own:plain"),
+        "{listed}"
+    );
     let body = json!({"input": "the dog", "reward": "own:plain"});
     assert_eq!(post(&app, "/v1/score", body).await.ok()["data"][0]["reward"], 1.5);
-    let body = json!({"prompt": "the", "max_tokens": 4, "treasure": {"reward": "own:plain + distinct:2"}});
+    let body =
+        json!({"prompt": "the", "max_tokens": 4, "treasure": {"reward": "own:plain + distinct:2"}});
     complete(&app, body).await.ok();
-    let (status, ..) = post(&app, "/v1/score", json!({"input": "a", "reward": "own:other"})).await.refusal();
+    let (status, ..) =
+        post(&app, "/v1/score", json!({"input": "a", "reward": "own:other"})).await.refusal();
     assert_eq!(status, 400);
 }

@@ -41,15 +41,20 @@ async fn a_completion_has_openais_shape_and_ours_under_one_key() {
 #[tokio::test]
 async fn prompt_lists_and_n_give_choices_in_order() {
     let app = toy::app(toy::options());
-    let body = json!({"prompt": ["the dog", "a cat"], "n": 3, "max_tokens": 6, "treasure": reward()});
+    let body =
+        json!({"prompt": ["the dog", "a cat"], "n": 3, "max_tokens": 6, "treasure": reward()});
     let answer = complete(&app, body).await.ok();
     let choices = answer["choices"].as_array().unwrap();
     assert_eq!(choices.len(), 6);
-    let samples: Vec<_> = choices.iter().map(|choice| choice["treasure"]["sample"].as_u64().unwrap()).collect();
+    let samples: Vec<_> =
+        choices.iter().map(|choice| choice["treasure"]["sample"].as_u64().unwrap()).collect();
     assert_eq!(samples, [0, 1, 2, 0, 1, 2]);
     assert_eq!(answer["usage"]["prompt_tokens"], 6);
     // Each is what it would be by itself.
-    let alone = complete(&app, json!({"prompt": "a cat", "n": 3, "max_tokens": 6, "treasure": reward()})).await.ok();
+    let alone =
+        complete(&app, json!({"prompt": "a cat", "n": 3, "max_tokens": 6, "treasure": reward()}))
+            .await
+            .ok();
     for (index, choice) in alone["choices"].as_array().unwrap().iter().enumerate() {
         assert_eq!(choice["text"], choices[3 + index]["text"]);
     }
@@ -58,7 +63,12 @@ async fn prompt_lists_and_n_give_choices_in_order() {
 #[tokio::test]
 async fn the_first_model_and_the_usual_length_are_the_default() {
     let app = toy::app(toy::options());
-    let answer = complete(&app, json!({"prompt": "the", "treasure": {"reward": "contains:dog", "method": "fhs"}})).await.ok();
+    let answer = complete(
+        &app,
+        json!({"prompt": "the", "treasure": {"reward": "contains:dog", "method": "fhs"}}),
+    )
+    .await
+    .ok();
     assert_eq!(answer["model"], "own");
     assert_eq!(answer["choices"][0]["treasure"]["plan"]["length"], 48);
 }
@@ -137,7 +147,12 @@ async fn texts_are_scored() {
     let app = toy::app(toy::options());
     let body = json!({"input": ["the dog", "the dog and the cat"], "reward": "contains:dog,cat + 2*length:1..3"});
     let answer = post(&app, "/v1/score", body).await.ok();
-    let rewards: Vec<_> = answer["data"].as_array().unwrap().iter().map(|row| row["reward"].as_f64().unwrap()).collect();
+    let rewards: Vec<_> = answer["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["reward"].as_f64().unwrap())
+        .collect();
     assert_eq!(rewards.len(), 2);
     assert_eq!(rewards[0], 2.5);
     assert_eq!(answer["data"][1]["rewards"]["contains:dog,cat"], 1.0);
@@ -150,10 +165,20 @@ async fn what_there_is_can_be_listed() {
     assert_eq!((&models["object"], &models["data"][0]["id"]), (&json!("list"), &json!("own")));
     assert_eq!(get(&app, "/v1/models/own").await.ok()["object"], "model");
     let rewards = get(&app, "/v1/rewards").await.ok();
-    let contains = rewards["data"].as_array().unwrap().iter().find(|entry| entry["id"] == "contains:").unwrap();
-    assert_eq!((&contains["value"], &contains["example"]), (&json!("unit"), &json!("contains:river,hat")));
+    let contains = rewards["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|entry| entry["id"] == "contains:")
+        .unwrap();
+    assert_eq!(
+        (&contains["value"], &contains["example"]),
+        (&json!("unit"), &json!("contains:river,hat"))
+    );
     let schema = get(&app, "/v1/schema").await.ok();
-    for name in ["reward", "method", "beam_width", "tree_width", "prior", "min_p", "trace", "particles"] {
+    for name in
+        ["reward", "method", "beam_width", "tree_width", "prior", "min_p", "trace", "particles"]
+    {
         assert!(schema["properties"].get(name).is_some(), "{name}");
     }
     assert!(schema["properties"].get("tokenizer").is_none());
@@ -173,7 +198,11 @@ async fn the_document_has_every_route_and_its_references_lead_somewhere() {
                 "get" => get(&app, &path).await,
                 _ => post(&app, &path, json!({})).await,
             };
-            assert!(![404, 405, 500].contains(&answer.status.as_u16()), "{method} {path}: {}", answer.text());
+            assert!(
+                ![404, 405, 500].contains(&answer.status.as_u16()),
+                "{method} {path}: {}",
+                answer.text()
+            );
         }
     }
     fn look(value: &Value, whole: &Value) {

@@ -52,5 +52,8 @@ async fn eight_at_once_get_what_each_would_get_alone() {
         let line = metrics.lines().find(|line| line.starts_with(name)).unwrap();
         line.rsplit(' ').next().unwrap().parse().unwrap()
     };
-    assert!(number("treasure_batched_requests_total") > number("treasure_batches_total"), "{metrics}");
+    assert!(
+        number("treasure_batched_requests_total") > number("treasure_batches_total"),
+        "{metrics}"
+    );
 }

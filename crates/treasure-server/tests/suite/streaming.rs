@@ -17,8 +17,14 @@ fn body(method: &str, more: Value) -> Value {
 }
 
 fn joined(chunks: &[Value], index: u64) -> String {
-    let own = |chunk: &Value| chunk["choices"].as_array().unwrap().iter().find(|choice| choice["index"] == index).cloned();
-    chunks.iter().filter_map(own).map(|choice| choice["text"].as_str().unwrap_or("").to_owned()).collect()
+    let own = |chunk: &Value| {
+        chunk["choices"].as_array().unwrap().iter().find(|choice| choice["index"] == index).cloned()
+    };
+    chunks
+        .iter()
+        .filter_map(own)
+        .map(|choice| choice["text"].as_str().unwrap_or("").to_owned())
+        .collect()
 }
 
 #[tokio::test]
@@ -27,15 +33,27 @@ async fn appended_chunks_join_to_the_answer_for_every_method() {
     for method in treasure::Method::NAMES {
         for stop in [json!(null), json!("the"), json!([".", "dog"])] {
             let plain = complete(&app, body(method, json!({"stop": stop}))).await.ok();
-            let streamed = complete(&app, body(method, json!({"stop": stop, "stream": true}))).await;
+            let streamed =
+                complete(&app, body(method, json!({"stop": stop, "stream": true}))).await;
             assert_eq!(streamed.header("content-type"), "text/event-stream; charset=utf-8");
             let chunks = streamed.chunks();
-            assert_eq!(joined(&chunks, 0), plain["choices"][0]["text"].as_str().unwrap(), "{method} {stop}");
+            assert_eq!(
+                joined(&chunks, 0),
+                plain["choices"][0]["text"].as_str().unwrap(),
+                "{method} {stop}"
+            );
             let last = chunks.last().unwrap();
             assert_eq!(last["choices"][0]["finish_reason"], plain["choices"][0]["finish_reason"]);
-            assert_eq!(last["choices"][0]["treasure"]["reward"], plain["choices"][0]["treasure"]["reward"]);
+            assert_eq!(
+                last["choices"][0]["treasure"]["reward"],
+                plain["choices"][0]["treasure"]["reward"]
+            );
             assert_eq!(last["usage"], plain["usage"]);
-            assert!(chunks[..chunks.len() - 1].iter().all(|chunk| chunk["choices"][0]["finish_reason"].is_null()));
+            assert!(
+                chunks[..chunks.len() - 1]
+                    .iter()
+                    .all(|chunk| chunk["choices"][0]["finish_reason"].is_null())
+            );
         }
     }
 }
@@ -66,9 +84,16 @@ async fn frames_replace_each_other_and_the_last_has_no_masks() {
     let app = toy::app(toy::options());
     for method in treasure::Method::NAMES {
         let plain = complete(&app, body(method, json!({}))).await.ok();
-        let chunks = complete(&app, body(method, json!({"stream": true, "diffusing": true}))).await.chunks();
-        let frames: Vec<&Value> = chunks.iter().filter(|chunk| chunk["diffusion_meta"]["diffusion_content"] == true).collect();
-        let masks: Vec<u64> = frames.iter().map(|frame| frame["diffusion_meta"]["masks_left"].as_u64().unwrap()).collect();
+        let chunks =
+            complete(&app, body(method, json!({"stream": true, "diffusing": true}))).await.chunks();
+        let frames: Vec<&Value> = chunks
+            .iter()
+            .filter(|chunk| chunk["diffusion_meta"]["diffusion_content"] == true)
+            .collect();
+        let masks: Vec<u64> = frames
+            .iter()
+            .map(|frame| frame["diffusion_meta"]["masks_left"].as_u64().unwrap())
+            .collect();
         assert_eq!((masks[0], *masks.last().unwrap()), (12, 0), "{method}");
         assert!(masks.len() >= 2, "{method}: {masks:?}");
         // Where particles are resampled, the first of them may be one with more masks.
@@ -88,7 +113,11 @@ async fn frames_replace_each_other_and_the_last_has_no_masks() {
         assert_eq!(last["text"], plain["choices"][0]["text"]);
         assert_eq!(last["treasure"]["reward"], plain["choices"][0]["treasure"]["reward"]);
         assert_eq!(last["finish_reason"], plain["choices"][0]["finish_reason"]);
-        assert!(frames[..frames.len() - 1].iter().all(|frame| frame["choices"][0]["finish_reason"].is_null()));
+        assert!(
+            frames[..frames.len() - 1]
+                .iter()
+                .all(|frame| frame["choices"][0]["finish_reason"].is_null())
+        );
         assert!(frames.iter().all(|frame| frame.get("treasure").is_none()));
     }
 }
@@ -99,18 +128,24 @@ async fn a_traced_search_tells_its_tree_and_its_tokens() {
     let mut asked = body("treasure", json!({"stream": true, "diffusing": true}));
     asked["treasure"]["trace"] = true.into();
     let chunks = complete(&app, asked.clone()).await.chunks();
-    let frames: Vec<&Value> = chunks.iter().filter(|chunk| chunk.get("treasure").is_some()).collect();
-    let events: Vec<&Value> = frames.iter().flat_map(|frame| frame["treasure"]["events"].as_array().unwrap()).collect();
+    let frames: Vec<&Value> =
+        chunks.iter().filter(|chunk| chunk.get("treasure").is_some()).collect();
+    let events: Vec<&Value> =
+        frames.iter().flat_map(|frame| frame["treasure"]["events"].as_array().unwrap()).collect();
     assert_eq!(events[0]["event"], "start");
     assert_eq!(events.last().unwrap()["event"], "end");
     let nodes: Vec<&&Value> = events.iter().filter(|event| event["event"] == "node").collect();
-    let known: std::collections::HashMap<u64, &Value> = nodes.iter().map(|node| (node["id"].as_u64().unwrap(), **node)).collect();
+    let known: std::collections::HashMap<u64, &Value> =
+        nodes.iter().map(|node| (node["id"].as_u64().unwrap(), **node)).collect();
     assert!(nodes.len() > 50, "{}", nodes.len());
     for node in &nodes {
         if let Some(parent) = node["parent"].as_u64() {
             assert!(known.contains_key(&parent));
             // What was not scored has no log-probability told.
-            assert!(node["text"].is_string() && (node["p"].is_number() || node["reason"] == "bounded"), "{node}");
+            assert!(
+                node["text"].is_string() && (node["p"].is_number() || node["reason"] == "bounded"),
+                "{node}"
+            );
         }
     }
     // Tokens by position: given, masked, written; and at the end they spell the answer.
@@ -160,9 +195,11 @@ async fn holes_are_shown_where_they_are() {
 #[tokio::test]
 async fn several_texts_stream_beside_each_other() {
     let app = toy::app(toy::options());
-    let plain = complete(&app, body("fhs", json!({"prompt": ["the dog", "a cat"], "n": 2}))).await.ok();
+    let plain =
+        complete(&app, body("fhs", json!({"prompt": ["the dog", "a cat"], "n": 2}))).await.ok();
     for diffusing in [false, true] {
-        let more = json!({"prompt": ["the dog", "a cat"], "n": 2, "stream": true, "diffusing": diffusing});
+        let more =
+            json!({"prompt": ["the dog", "a cat"], "n": 2, "stream": true, "diffusing": diffusing});
         let chunks = complete(&app, body("fhs", more)).await.chunks();
         for (index, choice) in plain["choices"].as_array().unwrap().iter().enumerate() {
             let text = match diffusing {
@@ -182,7 +219,8 @@ async fn what_is_wrong_from_the_start_is_no_stream_and_what_fails_later_is_told_
     let app = toy::app(toy::options());
     let refused = complete(&app, body("treasure", json!({"stream": true, "seed": "x"}))).await;
     assert_eq!(refused.refusal().0, 400);
-    let failed = complete(&app, body("treasure", json!({"stream": true, "prompt": "the boom"}))).await;
+    let failed =
+        complete(&app, body("treasure", json!({"stream": true, "prompt": "the boom"}))).await;
     assert_eq!(failed.status, 200);
     let events = failed.events();
     let error: Value = serde_json::from_str(events.last().unwrap()).unwrap();

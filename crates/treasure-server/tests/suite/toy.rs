@@ -9,15 +9,17 @@ use std::{
 use serde_json::json;
 use treasure::{
     FunctionModel, Session,
-    core::{Answer, Denoiser, Encoding, Error, Facts, Key, MaskedSeq, Question, Result, State, TokenId},
+    core::{
+        Answer, Denoiser, Encoding, Error, Facts, Key, MaskedSeq, Question, Result, State, TokenId,
+        answer_from_rows,
+    },
     models::Tokenizer,
 };
 use treasure_server::{App, ServeOptions, Served};
-use treasure_testkit::answer_from_rows;
 
 const WORDS: [&str; 24] = [
-    "<bos>", "<eos>", "<mask>", "<unk>", "the", "dog", "cat", "a", "red", "ball", "ran", "home", "and",
-    "saw", "it", "was", "sad", "happy", "very", "old", ".", "slow", "stuck", "boom",
+    "<bos>", "<eos>", "<mask>", "<unk>", "the", "dog", "cat", "a", "red", "ball", "ran", "home",
+    "and", "saw", "it", "was", "sad", "happy", "very", "old", ".", "slow", "stuck", "boom",
 ];
 const MASK: TokenId = 2;
 const SLOW: TokenId = 21;
@@ -56,7 +58,8 @@ fn row(seq: &MaskedSeq, position: usize) -> Vec<f64> {
         .fold(near(position.checked_sub(1)))
         .fold(near(Some(position + 1)))
         .fold(position as u64 % 5);
-    let mut row: Vec<f64> = (0..WORDS.len() as u64).map(|id| 3.0 * key.fold(id).uniform()).collect();
+    let mut row: Vec<f64> =
+        (0..WORDS.len() as u64).map(|id| 3.0 * key.fold(id).uniform()).collect();
     for never in [MASK, SLOW, STUCK, BOOM] {
         row[never as usize] = f64::NEG_INFINITY;
     }
@@ -69,7 +72,8 @@ impl Denoiser for Toy {
     }
 
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
-        let has = |token| batch.iter().any(|state| state.seq.slots().any(|slot| slot == Some(token)));
+        let has =
+            |token| batch.iter().any(|state| state.seq.slots().any(|slot| slot == Some(token)));
         if has(BOOM) {
             return Err(Error::Denoiser { message: "boom".into(), source: None });
         }
