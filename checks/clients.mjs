@@ -19,7 +19,7 @@ for await (const chunk of await client.completions.create({ ...ask, stream: true
 }
 check(`JavaScript watches: masks ${masks}`, masks[0] === 12 && masks.at(-1) === 0);
 const { prompt, ...rest } = ask;
-const chat = await client.chat.completions.create({ ...rest, model: "pocket-chat", messages: [{ role: "user", content: prompt }] });
+const chat = await client.chat.completions.create({ ...rest, model: "pocket", messages: [{ role: "user", content: prompt }] });
 check("JavaScript chats", chat.choices[0].message.content === choice.text);
 try {
   await client.completions.create({ ...ask, treasure: { beam_widht: 3 } });

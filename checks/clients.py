@@ -28,7 +28,7 @@ def refused(kind, call):
 
 def completions(client):
     models = [model.id for model in client.models.list()]
-    check(f"models: {models}", models == ["pocket", "pocket-chat"] and client.models.retrieve("pocket").id == "pocket")
+    check(f"models: {models}", models == ["pocket", "pocket-2"] and client.models.retrieve("pocket").id == "pocket")
     answer = client.completions.create(**ASK)
     choice = answer.choices[0]
     check(f"a completion: {choice.text!r}", choice.text and choice.finish_reason in ("stop", "length"))
@@ -58,13 +58,13 @@ def streams(client, choice):
     check(f"frames: masks {masks}", masks[0] == 12 and masks[-1] == 0 and frames[-1].choices[0].text == choice.text)
 
 
-def chats(client, choice):
+def chats(client, plain, choice):
     ask = {"messages": [{"role": "user", "content": "The old dog"}], "max_tokens": 12, "seed": 3, "extra_body": ASK["extra_body"]}
-    error = refused(openai.BadRequestError, lambda: client.chat.completions.create(model="pocket", **ask))
+    error = refused(openai.BadRequestError, lambda: plain.chat.completions.create(model="pocket", **ask))
     check(f"no chat without a template: {error.body['message'].splitlines()[0]}", "chat template" in str(error))
-    answer = client.chat.completions.create(model="pocket-chat", **ask)
+    answer = client.chat.completions.create(model="pocket-2", **ask)
     check(f"chat: {answer.choices[0].message.content!r}", answer.choices[0].message.content == choice.text and answer.choices[0].message.role == "assistant")
-    parts = [chunk.choices[0].delta for chunk in client.chat.completions.create(model="pocket-chat", stream=True, **ask) if chunk.choices]
+    parts = [chunk.choices[0].delta for chunk in client.chat.completions.create(model="pocket-2", stream=True, **ask) if chunk.choices]
     check("chat in chunks", parts[0].role == "assistant" and "".join(part.content or "" for part in parts) == choice.text)
 
 
@@ -88,7 +88,7 @@ def busy(client):
 
     def ask(number):
         try:
-            found[number] = client.completions.create(**{**ASK, "seed": number, "max_tokens": 40})
+            found[number] = client.completions.create(**{**ASK, "seed": number, "max_tokens": 24})
         except openai.RateLimitError as error:
             found[number] = error
 
@@ -108,9 +108,10 @@ def main(address, locked, full):
     client = OpenAI(base_url=address + "v1", api_key="none", max_retries=0)
     choice = completions(client)
     streams(client, choice)
-    chats(client, choice)
     errors(client, lambda key: OpenAI(base_url=locked + "v1", api_key=key, max_retries=0))
-    busy(OpenAI(base_url=full + "v1", api_key="none", max_retries=0))
+    crowded = OpenAI(base_url=full + "v1", api_key="none", max_retries=0)
+    chats(client, crowded, choice)
+    busy(crowded)
     print(f"all well after {time.monotonic() - began:.0f} s (openai {openai.__version__})")
 
 

@@ -11,7 +11,7 @@ use std::{
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use treasure::{Plan, Result, Session, SessionOptions};
+use treasure::{Plan, Result, Session, SessionOptions, rewards::Interrupt};
 
 use crate::{
     catalogue,
@@ -51,20 +51,19 @@ pub struct App {
 impl App {
     /// A server on a session; nothing is loaded yet. Logs go to stderr.
     pub fn new(options: ServeOptions, session: &Session) -> Result<Arc<Self>> {
-        Self::with_log(options, session, false)
-    }
-
-    /// The same without a log.
-    pub fn quiet(options: ServeOptions, session: &Session) -> Result<Arc<Self>> {
-        Self::with_log(options, session, true)
-    }
-
-    fn with_log(options: ServeOptions, session: &Session, quiet: bool) -> Result<Arc<Self>> {
         options.check()?;
         let limits = Limits::new(&options.limits)?;
         let keys = options.api_key_file.as_deref().map(Keys::load).transpose()?;
         let own = session.options();
-        let own = SessionOptions { cache_bytes: own.cache_bytes.min(CACHE), ..own.clone() };
+        let own = SessionOptions {
+            cache_bytes: own.cache_bytes.min(CACHE),
+            // An exchange is tried twice, and a search has only so long.
+            reward_timeout: own
+                .reward_timeout
+                .min(Duration::from_secs_f64(options.max_seconds / 2.0)),
+            interrupt: Interrupt::new(),
+            ..own.clone()
+        };
         let session = session.with_options(own);
         let policy = Policy::new(&options.allow, &session)?;
         // With several keys no one of them may fill the queue.
@@ -79,7 +78,7 @@ impl App {
         Ok(Arc::new(Self {
             models: options.models.iter().cloned().map(Arc::new).collect(),
             metrics: Metrics::new(),
-            log: Log::new(quiet)?,
+            log: Log::new(options.quiet)?,
             preparing: Semaphore::new(cores),
             ready: AtomicBool::new(false),
             rewards: OnceLock::new(),
@@ -121,8 +120,13 @@ impl App {
             return true;
         }
         self.pool.cancel_all();
-        // A step takes no longer than this, unless a reward hangs.
-        self.pool.idle(Duration::from_secs(10)).await
+        // A step, and the reward of its best text.
+        if self.pool.idle(Duration::from_secs(3)).await {
+            return true;
+        }
+        // A reward hangs.
+        self.session.options().interrupt.raise();
+        self.pool.idle(Duration::from_secs(7)).await
     }
 
     /// The model of a request; the first if it names none.

@@ -254,6 +254,7 @@ fn request(
     }
     request.template = template;
     let base = &model.base;
+    request.seed = request.seed.or(base.seed);
     request.model.clone_from(&base.model);
     request.tokenizer.clone_from(&base.tokenizer);
     request.mask_id = base.mask_id;

@@ -32,6 +32,14 @@ impl Chat {
     ) -> Self {
         Self(Arc::new(render))
     }
+
+    /// For models without a template of their own: what was said, one message a line.
+    pub fn plain() -> Self {
+        Self::new(|messages| {
+            let lines: Vec<&str> = messages.iter().map(|each| each.content.as_str()).collect();
+            Ok(lines.join("\n"))
+        })
+    }
 }
 
 impl fmt::Debug for Chat {

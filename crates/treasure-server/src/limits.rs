@@ -21,7 +21,30 @@ const DEFAULTS: &[(&str, u64)] = &[
     ("code_block", 4_096),
     ("resample_every", 4_096),
     ("looks", 8),
+    ("expand", 64),
+    ("wide", 64),
+    ("iterations", 4_096),
+    ("branch_every", 4_096),
+    ("tries", 256),
+    ("rounds", 64),
+    ("final_rounds", 256),
+    ("refine_every", 4_096),
 ];
+
+/// Options that multiply to the texts that one step holds.
+const WIDTHS: [&str; 9] = [
+    "beam_width",
+    "tree_width",
+    "groups",
+    "particles",
+    "chains",
+    "expand",
+    "wide",
+    "x0_samples",
+    "tries",
+];
+/// Texts that one step may hold: widths that are each allowed may multiply to more than fits.
+const TEXTS: u64 = 65_536;
 
 /// Budgets that an operator may set for every search.
 pub(crate) const BUDGETS: [&str; 2] = ["max_nfe", "max_reward_calls"];
@@ -75,20 +98,45 @@ impl Limits {
         }
     }
 
+    /// Refuses options above their limits, those of a method inside another too.
+    fn check_options(
+        &self,
+        under: &str,
+        options: impl IntoIterator<Item = (String, Value)>,
+    ) -> Result<()> {
+        let mut texts = 1u64;
+        for (option, value) in options {
+            let param = format!("{under}.{option}");
+            let number = match value {
+                Value::Number(number) => {
+                    number.as_u64().or_else(|| number.as_f64().map(|number| number.ceil() as u64))
+                }
+                // A width that changes from step to step.
+                Value::String(text) => text.parse().ok().map(|width: Width| width.widest() as u64),
+                Value::Object(inner) => {
+                    self.check_options(&param, inner)?;
+                    None
+                }
+                _ => None,
+            };
+            let Some(number) = number else { continue };
+            self.check(&option, &param, number)?;
+            if WIDTHS.contains(&option.as_str()) {
+                texts = texts.saturating_mul(number.max(1));
+            }
+        }
+        if texts > TEXTS {
+            let message = format!("expected at most {TEXTS} texts a step, got {texts}");
+            return Err(Refusal::field(format!("{under}.method"), message)
+                .with_hint("these widths multiply: take smaller ones"));
+        }
+        Ok(())
+    }
+
     /// Refuses a plan with an option above its limit, and lowers its budgets to the operator's.
     pub fn apply(&self, plan: &mut Plan, length_is: &str) -> Result<()> {
         self.check("length", length_is, plan.length as u64)?;
-        for (option, value) in plan.method.options() {
-            let number = match &value {
-                Value::Number(number) => number.as_u64(),
-                // A width that changes from step to step.
-                Value::String(text) => text.parse().ok().map(|width: Width| width.widest() as u64),
-                _ => None,
-            };
-            if let Some(number) = number {
-                self.check(&option, &format!("treasure.{option}"), number)?;
-            }
-        }
+        self.check_options("treasure", plan.method.options())?;
         let lower = |asked: Option<u64>, option: &str| match (asked, self.most(option)) {
             (Some(asked), Some(most)) => Some(asked.min(most)),
             (asked, most) => asked.or(most),
@@ -101,6 +149,8 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -109,6 +159,30 @@ mod tests {
             let bound = BOUNDS.iter().find(|bound| bound.option == *option);
             assert!(bound.is_some_and(|bound| *most <= bound.most), "{option}");
         }
+    }
+
+    #[test]
+    fn widths_that_multiply_to_too_much_are_refused() {
+        let limits = Limits::new(&BTreeMap::new()).unwrap();
+        let apply = |request: Value| {
+            let request = treasure::Request::from_value(request).unwrap();
+            limits.apply(&mut Plan::new(&request).unwrap(), "length").map_err(|r| r.param.unwrap())
+        };
+        let dsearch = |chains: u64, wide: f64| {
+            apply(
+                json!({"method": "dsearch", "particles": 64, "chains": chains, "expand": 4, "wide": wide}),
+            )
+        };
+        assert_eq!(dsearch(4, 2.0), Ok(()));
+        assert_eq!(dsearch(64, 8.0), Err("treasure.method".into()));
+        assert_eq!(dsearch(4, 1e3), Err("treasure.wide".into()));
+        let refine = |beam: u64| {
+            let inner = json!({"method": "treasure", "beam_width": beam, "tree_width": 2});
+            apply(json!({"method": "refine", "inner": inner}))
+        };
+        assert_eq!(refine(4), Ok(()));
+        assert_eq!(refine(99), Err("treasure.inner.beam_width".into()));
+        assert_eq!(apply(json!({"method": "pg", "particles": 64, "iterations": 4096})), Ok(()));
     }
 
     #[test]

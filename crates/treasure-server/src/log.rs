@@ -10,29 +10,41 @@ use std::{
         mpsc::{SyncSender, sync_channel},
     },
     thread,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use serde_json::{Map, Value, json};
 
 /// Lines that wait for a slow reader of stderr.
 const WAITING: usize = 1_024;
+/// How long the end of a process waits for them.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+enum Entry {
+    Line(String),
+    /// Answered once all before it is written.
+    Flush(SyncSender<()>),
+}
 
 /// Where lines go.
 #[derive(Clone)]
 pub(crate) struct Log {
-    lines: SyncSender<String>,
+    lines: SyncSender<Entry>,
     dropped: Arc<AtomicU64>,
 }
 
 impl Log {
     /// A log on stderr, or nowhere.
     pub fn new(quiet: bool) -> std::io::Result<Self> {
-        let (lines, waiting) = sync_channel::<String>(WAITING);
+        let (lines, waiting) = sync_channel(WAITING);
         thread::Builder::new().name("log".into()).spawn(move || {
-            while let Ok(line) = waiting.recv() {
-                if !quiet {
-                    let _ = writeln!(std::io::stderr().lock(), "{line}");
+            while let Ok(entry) = waiting.recv() {
+                match entry {
+                    Entry::Line(line) if !quiet => {
+                        let _ = writeln!(std::io::stderr().lock(), "{line}");
+                    }
+                    Entry::Line(_) => {}
+                    Entry::Flush(done) => drop(done.send(())),
                 }
             }
         })?;
@@ -53,8 +65,16 @@ impl Log {
         if dropped > 0 {
             line.insert("lines_dropped".into(), dropped.into());
         }
-        if self.lines.try_send(Value::Object(line).to_string()).is_err() {
+        if self.lines.try_send(Entry::Line(Value::Object(line).to_string())).is_err() {
             self.dropped.fetch_add(dropped + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until what was said is written, though not for a reader that is stuck.
+    pub fn flush(&self) {
+        let (done, written) = sync_channel(1);
+        if self.lines.try_send(Entry::Flush(done)).is_ok() {
+            let _ = written.recv_timeout(PATIENCE);
         }
     }
 }

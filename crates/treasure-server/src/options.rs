@@ -11,7 +11,8 @@ use crate::chat::Chat;
 pub struct Served {
     /// The name clients know it by.
     pub id: String,
-    /// What the operator says about it: `model`, `tokenizer`, `mask_id`, `dtype`, `as`, `reward_dtype`.
+    /// What the operator says about it: `model`, `tokenizer`, `mask_id`, `dtype`, `as`, `reward_dtype`, and
+    /// the `seed` of requests that name none.
     pub base: Request,
     /// How messages become a prompt; without it chat is refused.
     pub chat: Option<Chat>,
@@ -57,6 +58,8 @@ pub struct ServeOptions {
     pub drain_seconds: f64,
     /// A folder with the page's files, for whoever works on them; else those in the binary.
     pub page: Option<PathBuf>,
+    /// No log.
+    pub quiet: bool,
 }
 
 impl Default for ServeOptions {
@@ -75,6 +78,7 @@ impl Default for ServeOptions {
             limits: BTreeMap::new(),
             drain_seconds: 30.0,
             page: None,
+            quiet: false,
         }
     }
 }
@@ -113,7 +117,7 @@ impl ServeOptions {
                 self.host
             ))
             .with_hint(
-                "name a file of keys (api_key_file), or say that it is open to all (open)",
+                "name a file of keys (--api-key-file), or say that it is open to all (--open)",
             ));
         }
         Ok(())

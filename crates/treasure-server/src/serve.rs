@@ -94,6 +94,7 @@ impl Server {
         drop(listener);
         let ended = tokio::time::timeout(FAREWELL, graceful.shutdown()).await.is_ok();
         app.log.say("stopped", json!({"clean": ended}));
+        app.log.flush();
         Ok(())
     }
 }

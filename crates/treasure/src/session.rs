@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use lru::LruCache;
@@ -16,8 +17,8 @@ use serde_json::{Map, Value};
 use treasure_core::{Batcher, Denoiser, Event, Run, Traffic};
 use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver};
 use treasure_rewards::{
-    Composite, Explained, RUN_CACHE_BYTES, RewardOptions, Rewards, Spec, TextModel, TextReward,
-    spec::Leaf,
+    Composite, Explained, Interrupt, RUN_CACHE_BYTES, RemoteOptions, RewardOptions, Rewards, Spec,
+    TextModel, TextReward, spec::Leaf,
 };
 
 use crate::{
@@ -40,11 +41,22 @@ pub struct SessionOptions {
     pub batch_size: Option<usize>,
     /// What each reward may remember of scored texts, in bytes.
     pub cache_bytes: usize,
+    /// How long one exchange with a reward outside of this process may take.
+    pub reward_timeout: Duration,
+    /// Stops rewards that wait for a server or a program.
+    pub interrupt: Interrupt,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        Self { in_flight: 8, reward_batch: None, batch_size: None, cache_bytes: RUN_CACHE_BYTES }
+        Self {
+            in_flight: 8,
+            reward_batch: None,
+            batch_size: None,
+            cache_bytes: RUN_CACHE_BYTES,
+            reward_timeout: Duration::from_secs(60),
+            interrupt: Interrupt::NEVER,
+        }
     }
 }
 
@@ -221,12 +233,17 @@ impl Session {
     }
 
     fn reward_options(&self, plan: &Plan) -> RewardOptions {
+        let own = &self.inner.options;
+        let defaults = RewardOptions::default();
         RewardOptions {
             preset: plan.preset.conventions(),
-            batch: self.inner.options.reward_batch,
-            cache_bytes: self.inner.options.cache_bytes,
+            batch: own.reward_batch,
+            cache_bytes: own.cache_bytes,
             load: LoadOptions { dtype: plan.reward_dtype, ..LoadOptions::default() },
-            ..RewardOptions::default()
+            remote: RemoteOptions { timeout: own.reward_timeout, ..defaults.remote },
+            exec_timeout: own.reward_timeout,
+            interrupt: own.interrupt.clone(),
+            own: defaults.own,
         }
     }
 

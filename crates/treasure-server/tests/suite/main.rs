@@ -5,6 +5,7 @@ mod call;
 mod fuzz;
 mod network;
 mod operations;
+mod outside;
 mod pocket;
 mod refusals;
 mod routes;

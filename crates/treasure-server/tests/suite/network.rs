@@ -35,7 +35,7 @@ fn stopping(stop: &Arc<Notify>) -> impl Fn() -> Pin<Box<dyn Future<Output = ()> 
 async fn run(options: ServeOptions) -> Running {
     // Loads what the server will ask for, so that it is ready at once.
     toy::app(toy::options());
-    let server = Server::bind(App::quiet(options, &toy::session()).unwrap()).await.unwrap();
+    let server = Server::bind(App::new(options, &toy::session()).unwrap()).await.unwrap();
     let (address, stop) = (server.address(), Arc::new(Notify::new()));
     let ended = tokio::spawn(server.run(stopping(&stop)));
     let running = Running { address, stop, ended };
@@ -114,7 +114,7 @@ async fn a_queued_search_of_a_client_that_left_is_never_begun() {
     let session = toy::session();
     let narrow = treasure::SessionOptions { in_flight: 1, ..session.options().clone() };
     let session = session.with_options(narrow);
-    let app = App::quiet(toy::options(), &session).unwrap();
+    let app = App::new(toy::options(), &session).unwrap();
     app.load().unwrap();
     let server = Server::bind(app).await.unwrap();
     let (address, stop) = (server.address(), Arc::new(Notify::new()));

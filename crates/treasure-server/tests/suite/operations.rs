@@ -82,9 +82,9 @@ async fn pages_of_other_sites_are_refused_unless_allowed() {
 #[tokio::test]
 async fn a_server_beyond_this_machine_needs_keys_or_a_word() {
     let beyond = ServeOptions { host: "0.0.0.0".into(), ..toy::options() };
-    let error = App::quiet(beyond.clone(), &toy::session()).err().unwrap();
+    let error = App::new(beyond.clone(), &toy::session()).err().unwrap();
     assert!(error.to_string().contains("expected keys"), "{error}");
-    assert!(App::quiet(ServeOptions { open: true, ..beyond }, &toy::session()).is_ok());
+    assert!(App::new(ServeOptions { open: true, ..beyond }, &toy::session()).is_ok());
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn a_full_queue_is_a_429_that_says_when_to_come_back() {
     let session = toy::session();
     let narrow = treasure::SessionOptions { in_flight: 1, ..session.options().clone() };
     let session = session.with_options(narrow);
-    let app = App::quiet(ServeOptions { max_queue: 2, ..toy::options() }, &session).unwrap();
+    let app = App::new(ServeOptions { max_queue: 2, ..toy::options() }, &session).unwrap();
     app.load().unwrap();
     let busy: Vec<_> = (0..3)
         .map(|_| {
@@ -159,7 +159,7 @@ async fn draining_takes_no_new_work_and_ends_the_old_with_its_best() {
 
 #[tokio::test]
 async fn a_server_that_still_loads_is_not_ready() {
-    let app = App::quiet(toy::options(), &toy::session()).unwrap();
+    let app = App::new(toy::options(), &toy::session()).unwrap();
     assert_eq!(get(&app, "/ready").await.refusal().0, 503);
     assert_eq!(get(&app, "/health").await.status, 200);
     assert_eq!(complete(&app, slow(2)).await.refusal().0, 503);

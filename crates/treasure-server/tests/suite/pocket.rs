@@ -10,7 +10,7 @@ use crate::call::{complete, get};
 #[tokio::test]
 async fn the_pocket_models_write_towards_a_reward_in_frames() {
     let session = treasure::Session::pocket().unwrap();
-    let app = App::quiet(ServeOptions::default(), &session).unwrap();
+    let app = App::new(ServeOptions { quiet: true, ..ServeOptions::default() }, &session).unwrap();
     app.load().unwrap();
     let rewards = get(&app, "/v1/rewards").await.ok();
     assert_eq!(rewards["data"][0]["value"], "log-probability");

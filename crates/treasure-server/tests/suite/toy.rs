@@ -108,12 +108,17 @@ pub fn session() -> Session {
 
 /// Options that serve the toy.
 pub fn options() -> ServeOptions {
-    ServeOptions { port: 0, models: vec![Served::new("own")], ..ServeOptions::default() }
+    ServeOptions {
+        port: 0,
+        models: vec![Served::new("own")],
+        quiet: true,
+        ..ServeOptions::default()
+    }
 }
 
 /// A loaded server on the toy.
 pub fn app(options: ServeOptions) -> Arc<App> {
-    let app = App::quiet(options, &session()).unwrap();
+    let app = App::new(options, &session()).unwrap();
     app.load().unwrap();
     app
 }
