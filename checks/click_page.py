@@ -136,9 +136,12 @@ def open_nodes(page):
     name = browser.run("return document.activeElement.getAttribute('aria-label')")
     check(f"the dot in focus has a name: {name!r}", name.startswith("step ") and "value" in name)
     browser.run("document.querySelector('#text').focus()")
-    for _ in range(3):
+    # First through the words that were given.
+    for _ in range(8):
         browser.press("Right")
-    word = browser.run("return document.querySelector('#word').innerText")
+        word = browser.run("return document.querySelector('#word').innerText")
+        if "was given" not in word:
+            break
     check(f"the arrows walk through the words: {word.splitlines()[0]!r}", "the model gave it" in word)
     browser.click("#back")
     check("a step back shows masks again", browser.run(MASKS) == 1 and "░" in page.text())

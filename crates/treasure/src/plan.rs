@@ -382,11 +382,7 @@ fn method(request: &Request, preset: Preset, reward: &Spec, masks: usize) -> Res
                 .with_hint("leave it out, or drop the preset fk"));
         }
     }
-    for (option, value) in &given {
-        if let Some(number) = value.as_u64() {
-            bounds::check(option, number)?;
-        }
-    }
+    bounds::check_options(&given)?;
     let mut defaults = defaults::options(name, preset, reward);
     if request.screen.is_some() {
         defaults.insert("screen_share".into(), defaults::SCREEN_SHARE.into());

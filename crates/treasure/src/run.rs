@@ -106,12 +106,12 @@ impl Parts {
     }
 
     /// Makes one sample, driven by `drive`. With a seat its model and reward calls run with those of
-    /// the others at the table.
+    /// the others at the table; it is given up before judges are asked, so that nobody waits for them.
     pub(crate) fn make(
         &self,
         job: &Job,
         watch: Watch<'_>,
-        seat: Option<&Seat>,
+        seat: Option<Seat>,
         drive: &mut dyn FnMut(&mut Run<'_, '_>) -> Result<()>,
     ) -> Result<Sample> {
         let began = Instant::now();
@@ -121,7 +121,7 @@ impl Parts {
         let pipeline = self.pipeline(&self.reward, &start);
         let proxy = self.proxy.as_ref().map(|proxy| self.pipeline(proxy, &start));
         let model: Arc<dyn Denoiser> = self.model.clone();
-        let seated = seat.map(|seat| {
+        let seated = seat.as_ref().map(|seat| {
             let shared: Arc<dyn Reward> = self.reward.clone();
             (seat.denoiser(model.clone()), seat.reward(&pipeline, shared))
         });
@@ -157,10 +157,11 @@ impl Parts {
         }
         drive(&mut run)?;
         let found = run.finish()?;
-        let seconds = match seat {
+        let seconds = match &seat {
             Some(seat) => seat.seconds(),
             None => began.elapsed().as_secs_f64(),
         };
+        drop(seat);
         let trace = follower.into_trace()?;
         let mut sample = self.row(job, &start, &pipeline, found, seconds)?;
         sample.trace = trace;

@@ -84,6 +84,7 @@ impl World for TableWorld {
             layout: Layout::prompt(prompt, 0, LENGTH),
             bans: Bans::none(),
             ends: Vec::new(),
+            rules: Vec::new(),
         })
     }
 
