@@ -12,7 +12,7 @@ use treasure_rewards::{
     spec::{Kind, Leaf, ValueKind},
 };
 
-use treasure_text::{Conventions, Part, Rule};
+use treasure_text::{Conventions, Part, Rule, Start, TextModel};
 
 use crate::{Error, KEYS, Request, Result, Template, bounds, defaults};
 
@@ -218,6 +218,21 @@ impl Plan {
             }
         }
         plan
+    }
+
+    /// Where a search starts.
+    pub(crate) fn start(&self, model: &dyn TextModel, prompt: &str) -> Result<Start> {
+        let start = match &self.template {
+            Some(template) => Start::template(model, &template.parts)?,
+            None => {
+                let (length, least) = (self.length, self.min_length);
+                Start::under(self.preset.conventions(), model, prompt, length, least)?
+            }
+        };
+        Ok(match &self.rule {
+            Some(rule) => start.with_rule(rule.clone()),
+            None => start,
+        })
     }
 
     /// Whether something must hold of every text.

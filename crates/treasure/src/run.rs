@@ -72,25 +72,6 @@ impl Clock for WallClock {
 }
 
 impl Parts {
-    /// Where a search starts.
-    pub(crate) fn start(&self, prompt: &str) -> Result<Start> {
-        let (plan, model) = (&self.plan, &*self.model);
-        let start = match &plan.template {
-            Some(template) => Start::template(model, &template.parts)?,
-            None => Start::under(
-                plan.preset.conventions(),
-                model,
-                prompt,
-                plan.length,
-                plan.min_length,
-            )?,
-        };
-        Ok(match &plan.rule {
-            Some(rule) => start.with_rule(rule.clone()),
-            None => start,
-        })
-    }
-
     /// The text that the randomness of a job hangs on.
     pub(crate) fn start_text<'a>(&'a self, prompt: &'a str) -> std::borrow::Cow<'a, str> {
         match &self.plan.template {
@@ -117,7 +98,7 @@ impl Parts {
         let began = Instant::now();
         let clock = WallClock(began);
         let plan = &self.plan;
-        let start = self.start(&job.prompt)?;
+        let start = plan.start(&*self.model, &job.prompt)?;
         let pipeline = self.pipeline(&self.reward, &start);
         let proxy = self.proxy.as_ref().map(|proxy| self.pipeline(proxy, &start));
         let model: Arc<dyn Denoiser> = self.model.clone();

@@ -21,7 +21,7 @@ use treasure_rewards::{
     TextOptions, TextReward, spec::Leaf,
 };
 
-use treasure_text::{Rules, TextModel};
+use treasure_text::{Rules, Start, TextModel};
 
 use crate::{
     Error, ErrorKind, Frame, Plan, Predicted, Request, Result, Sample,
@@ -318,6 +318,16 @@ impl Session {
         let named = plan.judge.iter().chain([&plan.reward]).flat_map(Spec::leaves);
         let scorer = named.into_iter().find(|(_, leaf)| matches!(leaf, Leaf::Scorer { .. }));
         Ok(scorer.map(|(name, leaf)| rewards.leaf(name, leaf)).transpose()?)
+    }
+
+    /// Where a search of a plan starts, after checking that its constraint can be met there.
+    pub fn start(&self, plan: &Plan, prompt: &str) -> Result<Start> {
+        let model = self.model(&plan.model, &plan.load)?;
+        let start = plan.start(&*model, prompt)?;
+        if let Some(rules) = self.rules(plan, &*model)? {
+            rules.constraint(&start, plan.min_length)?;
+        }
+        Ok(start)
     }
 
     /// Loads what a plan names, so that a first search does not wait for it.
