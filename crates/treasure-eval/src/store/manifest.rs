@@ -89,6 +89,10 @@ impl Manifest {
                 difference: "the plan was changed after the run began".into(),
             });
         }
+        // A method that this version does not have is refused here, not guessed at later.
+        for variant in &manifest.plan.variants {
+            manifest.plan.asked(variant, None)?;
+        }
         Ok(manifest)
     }
 

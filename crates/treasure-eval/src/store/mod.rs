@@ -13,6 +13,7 @@
 //! ```
 
 mod appender;
+mod hashes;
 mod manifest;
 mod merge;
 mod reuse;
@@ -24,6 +25,7 @@ use std::{
 };
 
 pub use appender::{Appender, Recovery};
+pub use hashes::hashes;
 pub use manifest::{Manifest, ModelHash, hash_directory};
 pub use merge::{Merged, merge};
 pub use reuse::{Reusable, reusable};
