@@ -5,9 +5,9 @@
 use treasure::core::Key;
 
 use crate::{
-    metrics::{Summary, Test, adjusted, ceiling, compare, names},
+    metrics::{Summary, Test, ceiling, compare, names},
     plan::Plan,
-    stats::{Comparison, against_pool},
+    stats::{Comparison, against_pool, holm},
     tables::{TOO_FEW, interval, label, p_value},
 };
 
@@ -80,7 +80,7 @@ fn against_rivals(plan: &Plan, summaries: &[Summary], tests: &[Test]) -> Finding
                 label(pivot),
                 label(other),
                 interval(Some(test.optimised.difference), 1.0, 3),
-                p_value(test.adjusted_p),
+                p_value(&test.optimised, test.adjusted_p),
                 interval(test.heldout.map(|test| test.difference), 1.0, 3),
                 ratio(pivot.spent.nfe.mean, other.spent.nfe.mean),
                 ratio(pivot.spent.reward_calls.mean, other.spent.reward_calls.mean),
@@ -120,13 +120,13 @@ fn by_width(plan: &Plan, summaries: &[Summary]) -> Finding {
             }
         }
         let p: Vec<_> = found.iter().map(|(_, _, (optimised, _))| optimised.p).collect();
-        for ((from, to, (optimised, heldout)), p) in found.into_iter().zip(adjusted(&p)) {
+        for ((from, to, (optimised, heldout)), p) in found.into_iter().zip(holm(&p)) {
             rows.push(vec![
                 reward.to_owned(),
                 label(from),
                 label(to),
                 interval(Some(optimised.difference), 1.0, 3),
-                p_value(p),
+                p_value(&optimised, p),
                 interval(heldout.map(|test| test.difference), 1.0, 3),
                 optimised.difference.n.to_string(),
             ]);

@@ -228,7 +228,7 @@ pub struct Test {
     /// The difference of the held-out judge's value.
     pub heldout: Option<Comparison>,
     /// The p-value after Holm's correction over all tests of the reward.
-    pub adjusted_p: Option<f64>,
+    pub adjusted_p: f64,
 }
 
 /// Compares two variants: on the texts they share, or with all texts of the model alone.
@@ -239,12 +239,6 @@ pub fn compare(a: &Summary, b: &Summary, key: Key) -> Option<(Comparison, Option
     };
     let optimised = pick(&a.values, &b.values, key)?;
     Some((optimised, pick(&a.heldout_values, &b.heldout_values, key.fold(1))))
-}
-
-/// p-values after Holm's correction; tests without one do not count.
-pub fn adjusted(p: &[Option<f64>]) -> Vec<Option<f64>> {
-    let mut known = holm(&p.iter().copied().flatten().collect::<Vec<_>>()).into_iter();
-    p.iter().map(|p| p.and_then(|_| known.next())).collect()
 }
 
 /// Every variant against the first tree search of the plan.
@@ -265,11 +259,11 @@ pub fn tests(plan: &Plan, summaries: &[Summary]) -> Vec<Test> {
                 b: b.settings.id.clone(),
                 optimised,
                 heldout,
-                adjusted_p: None,
+                adjusted_p: 1.0,
             });
         }
         let p: Vec<_> = out[start..].iter().map(|test| test.optimised.p).collect();
-        out[start..].iter_mut().zip(adjusted(&p)).for_each(|(test, p)| test.adjusted_p = p);
+        out[start..].iter_mut().zip(holm(&p)).for_each(|(test, p)| test.adjusted_p = p);
     }
     out
 }

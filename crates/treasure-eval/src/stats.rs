@@ -16,7 +16,7 @@ const EXACT_CLUSTERS: usize = 16;
 /// Sign patterns drawn beyond that.
 const PATTERNS: usize = 20_000;
 /// The fewest prompts of which p can fall below 0.05: 2/2⁶.
-const FEWEST_FOR_P: usize = 6;
+pub const FEWEST_FOR_P: usize = 6;
 /// The 97.5 % quantiles of Student's distribution with 1 to 8 degrees of freedom; with more prompts
 /// intervals are bootstrapped.
 const STUDENT: [f64; 8] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306];
@@ -68,9 +68,8 @@ impl Estimate {
 pub struct Comparison {
     /// The mean difference with its interval.
     pub difference: Estimate,
-    /// The two-sided p-value of a sign-flip test over prompts; none where they are too few for it to
-    /// fall below 0.05.
-    pub p: Option<f64>,
+    /// The two-sided p-value of a sign-flip test over prompts: with k of them not below 2/2ᵏ.
+    pub p: f64,
     /// The difference as a share of what was attainable, where that is known.
     pub share: Option<Estimate>,
 }
@@ -150,17 +149,13 @@ pub fn estimate(clusters: &Clusters, key: Key) -> Option<Estimate> {
     })
 }
 
-fn p_value(clusters: &Clusters, key: Key) -> Option<f64> {
-    (clusters.0.len() >= FEWEST_FOR_P).then(|| sign_flip(clusters, key))
-}
-
 /// Compares two sets of numbers on the cells they share.
 pub fn paired(a: &Values, b: &Values, key: Key) -> Option<Comparison> {
     let b: BTreeMap<_, _> = b.iter().copied().collect();
     let clusters =
         Clusters::group(a.iter().filter_map(|(cell, x)| b.get(cell).map(|y| (cell.0, x - y))));
     let difference = estimate(&clusters, key)?;
-    Some(Comparison { difference, p: p_value(&clusters, key), share: None })
+    Some(Comparison { difference, p: sign_flip(&clusters, key), share: None })
 }
 
 /// Compares numbers with all that others have on the same prompts, whichever continuation: for a
@@ -199,8 +194,9 @@ pub fn against_pool(
         let (own, pooled, _) = sums(at, None);
         vec![own - pooled]
     });
-    let p = p_value(&Clusters(clusters.collect()), key);
-    Some(Comparison { difference, p, share: share.filter(|share| share.mean.is_finite()) })
+    let p = sign_flip(&Clusters(clusters.collect()), key);
+    let share = share.filter(|share| share.mean.is_finite()).map(|share| share.map(|x| x.min(1.0)));
+    Some(Comparison { difference, p, share })
 }
 
 /// Two-sided p-value: how often a random sign for each prompt's sum is at least as far from 0.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::{
     Error, Result,
     metrics::{Summary, Test},
-    stats::Estimate,
+    stats::{Comparison, Estimate, FEWEST_FOR_P},
 };
 
 /// Where prompts are too few to say more.
@@ -184,9 +184,12 @@ fn count(estimate: Estimate, digits: usize) -> String {
     }
 }
 
-/// A p-value; where prompts are too few for one, that is said.
-pub fn p_value(p: Option<f64>) -> String {
-    p.map_or_else(|| format!("– {TOO_FEW}"), |p| format!("{p:.4}"))
+/// A p-value of a comparison, adjusted or not; where prompts are too few for a small one, that is said.
+pub fn p_value(of: &Comparison, p: f64) -> String {
+    match of.difference.prompts < FEWEST_FOR_P {
+        true => format!("– {TOO_FEW}"),
+        false => format!("{p:.4}"),
+    }
 }
 
 /// "†" where a row is on fewer prompts than the others of its table.
@@ -265,10 +268,10 @@ pub fn test_table(tests: &[Test]) -> (Vec<&'static str>, Vec<Vec<String>>) {
                 test.a.clone(),
                 test.b.clone(),
                 interval(Some(test.optimised.difference), 1.0, 3),
-                p_value(test.optimised.p),
-                p_value(test.adjusted_p),
+                p_value(&test.optimised, test.optimised.p),
+                p_value(&test.optimised, test.adjusted_p),
                 interval(test.heldout.map(|t| t.difference), 1.0, 3),
-                test.heldout.map_or("–".into(), |t| p_value(t.p)),
+                test.heldout.map_or("–".into(), |t| p_value(&t, t.p)),
                 test.optimised.difference.prompts.to_string(),
             ]
         })

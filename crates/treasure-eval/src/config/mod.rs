@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use treasure::nearest;
+use treasure::{nearest, rewards::Spec};
 
 pub use method::{Budget, LengthWord, Many, MethodConfig, Particles, Steps};
 
@@ -225,6 +225,16 @@ impl Config {
         if self.name.is_empty() || !self.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
         {
             return fail(format!("name: expected letters, digits and dashes, got {:?}", self.name));
+        }
+        for reward in &self.reward {
+            let judges = [&reward.accuracy, &reward.heldout, &reward.heldout_accuracy];
+            for spec in judges.into_iter().flatten().chain([&reward.spec]) {
+                if let Err(error) = spec.parse::<Spec>() {
+                    let hint =
+                        error.hint.iter().map(|hint| format!("; {hint}")).collect::<String>();
+                    return fail(format!("reward {:?}: {error}{hint}", reward.name));
+                }
+            }
         }
         for (size, settings) in &self.size {
             let place = format!("size.{}", size.name());

@@ -179,7 +179,8 @@ impl Plan {
         };
         for method in config.method.iter().filter(|method| applies(&method.sizes, size)) {
             let mut variants = variant::expand(&plan, method, settings.steps)?;
-            if overrides.continuations.is_some() {
+            // Another number than the size's own is meant for all methods.
+            if continuations != settings.continuations {
                 variants.iter_mut().for_each(|variant| variant.continuations = None);
             }
             plan.variants.extend(variants);
@@ -221,8 +222,14 @@ impl Plan {
 
     /// The command that runs a preset's plan, with everything a user can change spelled out.
     pub fn command(&self) -> String {
+        let config = Config::load(&self.name).ok();
+        let usual = config.as_ref().and_then(|config| Some(&config.size.get(&self.size)?.ppl));
+        let ppl = match usual {
+            Some(usual) if *usual != self.ppl => format!(" --ppl {}", self.ppl),
+            _ => String::new(),
+        };
         format!(
-            "treasure eval run {} --size {} --model {} --prompts {} --continuations {} --seed {}",
+            "treasure eval run {} --size {} --model {} --prompts {} --continuations {} --seed {}{ppl}",
             self.name,
             self.size.name(),
             self.model,

@@ -90,8 +90,9 @@ impl Manifest {
             });
         }
         // A method that this version does not have is refused here, not guessed at later.
-        for variant in &manifest.plan.variants {
-            manifest.plan.asked(variant, None)?;
+        let plan = &manifest.plan;
+        for reward in (0..plan.rewards.len()).map(Some).chain([None]) {
+            plan.variants.iter().try_for_each(|variant| plan.asked(variant, reward).map(drop))?;
         }
         Ok(manifest)
     }

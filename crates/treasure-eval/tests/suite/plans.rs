@@ -164,6 +164,16 @@ fn the_command_names_what_a_user_can_change() {
         plan("main", Size::Pocket).command(),
         "treasure eval run main --size pocket --model pocket --prompts 15 --continuations 2 --seed 0"
     );
+    let smol = Overrides { ppl: Some("ppl:smol.gguf".into()), ..Overrides::default() };
+    let plan = Plan::new(&Config::load("readable").unwrap(), Size::Pocket, &smol).unwrap();
+    assert!(plan.command().ends_with(" --continuations 4 --seed 0 --ppl ppl:smol.gguf"));
+    // The number that a plan has anyway changes nothing, another is meant for all methods.
+    let with = |continuations| {
+        let given = Overrides { continuations: Some(continuations), ..smol.clone() };
+        Plan::new(&Config::load("readable").unwrap(), Size::Pocket, &given).unwrap()
+    };
+    assert_eq!(with(4), plan);
+    assert!(with(3).variants.iter().all(|variant| variant.continuations.is_none()));
 }
 
 #[test]
@@ -202,4 +212,26 @@ fn every_setting_of_every_preset_has_a_reason_beside_it() {
             assert!(!setting || line.contains("# "), "{name}.toml:{}: {line}", number + 1);
         }
     }
+}
+
+#[test]
+fn the_config_of_the_guide_is_one_that_can_be_run() {
+    let guide = include_str!("../../../../docs/experiments.md");
+    let config = guide.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    std::fs::write(&path, config).unwrap();
+    std::fs::write(folder.path().join("mine.jsonl"), "{\"prompt\": \"The old dog\"}\n").unwrap();
+    let config = Config::load(path.to_str().unwrap()).unwrap();
+    let plan = Plan::new(&config, Size::Quick, &Overrides::default()).unwrap();
+    let ids: Vec<_> = plan.variants.iter().map(|variant| variant.id.as_str()).collect();
+    assert_eq!(ids, ["treasure-b5-m2-plain", "treasure-b8-m6-plain", "bon-n4", "bon-n16", "fhs"]);
+    assert_eq!(plan.prompts, ["The old dog"]);
+}
+
+#[test]
+fn a_reward_that_cannot_be_read_is_named() {
+    let text = presets::text("main").unwrap().replace("spec = \"toxicity\"", "spec = \"toxcity\"");
+    let error = Config::parse("main", &text).unwrap_err().to_string();
+    assert!(error.contains("reward \"toxicity\"") && error.contains("toxcity"), "{error}");
 }
