@@ -5,5 +5,5 @@
 # Results: docs/adding-a-model.md, "Types and memory".
 set -eu
 cd "$(dirname "$0")/../.."
-exec cargo test --workspace --locked --test checkpoints -- --ignored --nocapture --exact \
+exec cargo test -p treasure-models --locked --test suite -- --ignored --nocapture --exact \
     memory::a_billion_parameters_load_within_1_15_times_their_size

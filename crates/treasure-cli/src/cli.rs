@@ -21,7 +21,7 @@ Examples:
   treasure score --reward sentiment=positive \"What a lovely day\"
   treasure compare \"The movie\" --reward cola
 
-Exit status: 0 done, 1 ran but the asked target was missed or the run was stopped, 2 error."
+Exit status: 0 done, 1 ran but the asked target was missed, 2 error, 130 interrupted with the best kept."
 )]
 pub struct Cli {
     /// What every command has.
@@ -44,6 +44,7 @@ pub enum Command {
     /// Run several methods on one prompt at the same budget
     Compare(Box<commands::compare::Compare>),
     /// Whole experiments: run, merge and report
+    #[cfg(feature = "eval")]
     Eval(commands::eval::Eval),
     /// What is shipped and cached, and what a model is
     Models(commands::models::Models),

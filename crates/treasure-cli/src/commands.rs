@@ -1,10 +1,11 @@
-//! One file per command: its arguments and what it does with them.
+//! The commands: arguments → request → print.
 
 pub mod bench;
 pub mod compare;
+#[cfg(feature = "eval")]
 pub mod eval;
 pub mod generate;
 pub mod models;
 pub mod predict;
 pub mod score;
-mod searches;
+pub mod searches;

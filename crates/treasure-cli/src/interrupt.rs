@@ -1,23 +1,28 @@
 //! Ctrl-C: the first asks the search to stop and keep its best, the second ends the program.
 
 use std::{
+    io::{self, Write as _},
     process,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+/// Set once the user asks to stop; searches look at it within a step.
+pub static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Listens for Ctrl-C (and a polite termination) from now on.
-pub fn listen() {
+pub fn listen(quiet: bool) {
     // Without a handler Ctrl-C ends the program at once, which is no error of the run.
-    let _ = ctrlc::set_handler(|| {
+    let _ = ctrlc::set_handler(move || {
         if ASKED.swap(true, Ordering::SeqCst) {
             // 128 + SIGINT, what a shell reports for a program that Ctrl-C ended.
             process::exit(130);
         }
-        eprintln!(
-            "\nstopping after this step and keeping the best so far (Ctrl-C again ends at once)"
-        );
+        if !quiet {
+            let _ = writeln!(
+                io::stderr(),
+                "\nstopping and keeping the best so far (Ctrl-C again ends at once)"
+            );
+        }
     });
 }
 

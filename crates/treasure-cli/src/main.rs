@@ -1,7 +1,7 @@
 //! The `treasure` command line: typed arguments become a plan that can be printed, then a run.
 //!
 //! Data goes to standard output, talk to standard error. Exit 0 done, 1 ran but the asked target was
-//! missed, 2 error.
+//! missed, 2 error, 130 interrupted with the best so far kept.
 
 #![allow(
     rustdoc::broken_intra_doc_links,
@@ -11,14 +11,15 @@
 mod cli;
 mod commands;
 mod failure;
-mod generation;
 mod input;
 mod interrupt;
-mod loading;
 mod options;
 mod output;
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use clap::Parser as _;
 
@@ -30,8 +31,10 @@ use failure::Outcome;
 enum Verdict {
     /// Everything asked for was done.
     Done,
-    /// It ran, but the asked target was missed or the user stopped it.
+    /// It ran, but the asked target was missed.
     Missed,
+    /// The user stopped it; the best so far was kept.
+    Interrupted,
 }
 
 fn main() -> ExitCode {
@@ -39,8 +42,13 @@ fn main() -> ExitCode {
     match run(&cli) {
         Ok(Verdict::Done) => ExitCode::SUCCESS,
         Ok(Verdict::Missed) => ExitCode::from(1),
+        Ok(Verdict::Interrupted) => ExitCode::from(130),
         Err(failure) => {
-            eprint!("{failure}");
+            // That nobody reads standard error is no reason to panic.
+            let _ = write!(io::stderr(), "{failure}");
+            if cli.common.json {
+                let _ = writeln!(io::stdout(), "{}", failure.to_json());
+            }
             ExitCode::from(2)
         }
     }
@@ -54,6 +62,7 @@ fn run(cli: &Cli) -> Outcome<Verdict> {
         Command::Predict(command) => command.run(common),
         Command::Score(command) => command.run(common),
         Command::Compare(command) => command.run(common),
+        #[cfg(feature = "eval")]
         Command::Eval(command) => command.run(common),
         Command::Models(command) => command.run(common),
         Command::Bench(command) => command.run(common),

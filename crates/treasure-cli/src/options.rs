@@ -1,12 +1,12 @@
-//! Option groups that several commands share, named as in the command-line contract.
+//! The options of the commands. Each is a spelling of a field of the request; nothing is decided here.
 
 pub mod common;
-pub mod model;
-pub mod search;
+pub mod request;
 
 use std::num::NonZeroUsize;
 
-/// Reads a count of at least 1.
+/// A number of at least 1, refused with words that say so.
 pub fn positive(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|_| format!("expected a whole number of at least 1, got {text:?}"))
+    text.parse::<NonZeroUsize>()
+        .map_err(|_| format!("expected a whole number from 1 to {}, got {text:?}", usize::MAX))
 }

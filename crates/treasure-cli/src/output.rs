@@ -1,8 +1,10 @@
-//! What the user gets: rows for people and for programs, files, progress.
+//! What commands write: rows, tables, numbers, files and the screen.
 
 pub mod number;
 pub mod print;
 pub mod progress;
+pub mod row;
+pub mod screen;
 pub mod store;
 pub mod trace;
 pub mod watch;

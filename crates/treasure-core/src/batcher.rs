@@ -162,8 +162,9 @@ impl Batcher {
                 desk = self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            let (batch, rest) =
-                std::mem::take(&mut desk.pending).into_iter().partition(|(_, other, _)| *other == lane);
+            let (batch, rest) = std::mem::take(&mut desk.pending)
+                .into_iter()
+                .partition(|(_, other, _)| *other == lane);
             desk.pending = rest;
             desk.busy.insert(lane);
             drop(desk);
@@ -259,7 +260,11 @@ impl Seat {
 
     /// A reward whose requests run with those of the others. `view` is the search's own, `shared`
     /// scores the views of all.
-    pub fn reward<'v>(&self, view: &'v dyn Reward, shared: Arc<dyn Reward>) -> impl Reward + use<'v> {
+    pub fn reward<'v>(
+        &self,
+        view: &'v dyn Reward,
+        shared: Arc<dyn Reward>,
+    ) -> impl Reward + use<'v> {
         SeatedReward { batcher: self.batcher.clone(), view, shared }
     }
 

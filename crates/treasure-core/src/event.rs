@@ -49,6 +49,9 @@ pub struct NodeEvent {
     /// Further tokens revealed by the same step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<(usize, TokenId)>,
+    /// The positions that the same step masked again, before anything was placed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remasked: Vec<usize>,
     /// Its rank among the tokens of its position, or its number among its parent's candidates.
     pub rank: usize,
     /// Its value, if the step computed values.
@@ -82,6 +85,7 @@ impl NodeEvent {
             position: None,
             token: None,
             also: Vec::new(),
+            remasked: Vec::new(),
             rank: 0,
             value: None,
             reward: None,

@@ -12,6 +12,7 @@ mod batcher;
 pub mod context;
 mod cost;
 mod denoiser;
+mod dense;
 mod error;
 mod event;
 mod guard;
@@ -42,13 +43,16 @@ pub use batcher::{Batcher, Seat};
 pub use context::{Context, Needs};
 pub use cost::Cost;
 pub use denoiser::{Answer, At, Candidate, Denoiser, Draw, Encoding, Facts, Question, State, Want};
+pub use dense::{Dense, Rows, answer_from_rows};
 pub use error::{Error, Result};
 pub use event::{Event, NodeEvent, Observer, PruneReason, Silent, StepEvent};
 pub use key::Key;
 pub use likelihood::{Nelbo, NelboForm, nelbo};
 pub use limits::{Clock, Deadline, Flow, Halt, Limits, StopReason};
 pub use methods::{Method, Nominal, OptionError, Search};
-pub use options::{AnswerKind, Potential, Resampling, Sampler, SelectKind, ValueKind};
+pub use options::{
+    AnswerKind, Potential, Remask, Resampling, Sampler, SelectKind, Tempering, ValueKind, WeighBy,
+};
 pub use outcome::{Finished, Note, Outcome, Particle};
 use problem::Scored;
 pub use problem::{Encoded, Problem};

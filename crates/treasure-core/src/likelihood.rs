@@ -1,8 +1,11 @@
 //! The negative ELBO of Appendix B, estimated with its standard error.
 //!
 //! The paper's formulas have the wrong sign (α' < 0 meets −log p); here the loss is positive and bounds
-//! −log p(x) of the sampler with as many steps from above. With an exact denoiser and α from 1 to 0 the
-//! continuous bound is −log p(x) of the joint itself.
+//! −log p(x) of the sampler with as many steps from above. The sampler starts from masks alone, so the
+//! bound does too: tokens are kept with probability (α − α(1))/(1 − α(1)), which is α where α(1) = 0 and
+//! leaves the hazard −α'/(1 − α) as it is. With an exact denoiser and α(0) = 1 the continuous bound is
+//! −log p(x) of the joint itself, whatever α(1). The mask-count form takes α(0) = 1 for granted and asks
+//! a time-conditioned model at the time at which so many masks are expected.
 //! A likelihood is no search: it calls the denoiser itself and reports how often.
 
 use serde::Serialize;
@@ -150,7 +153,10 @@ fn corruptions(
         }
         Corruption { seq: MaskedSeq::from_slots(slots), t, weight, wanted }
     };
-    let left = 1.0 - schedule.alpha(0.0);
+    // The chance that a token is kept in a process that begins with masks alone.
+    let prior = schedule.alpha(1.0);
+    let kept = |t: f64| ((schedule.alpha(t) - prior) / (1.0 - prior)).clamp(0.0, 1.0);
+    let left = 1.0 - kept(0.0);
     let reconstruction = corruption(masked_with(left, key.fold(1)), 0.0, 1.0);
     let diffusion = match form {
         NelboForm::Discrete { steps } => {
@@ -158,18 +164,17 @@ fn corruptions(
             let i = key.fold(2).below(steps);
             let (s, t) = (i as f64 / steps as f64, (i + 1) as f64 / steps as f64);
             let weight = steps as f64 * schedule.reveal_prob(s, t);
-            corruption(masked_with(1.0 - schedule.alpha(t), key.fold(3)), t, weight)
+            corruption(masked_with(1.0 - kept(t), key.fold(3)), t, weight)
         }
         NelboForm::Continuous => {
-            // ∫ −α'/(1 − α) E[…] dt = ∫ E[…]/(1 − α) dα between α(1) and α(0). Without masks the
+            // ∫ −α'/(1 − α) E[…] dt = ∫ E[…]/(1 − α) dα from 0 to what is kept at t = 0. Without masks the
             // loss is 0, so draw only corruptions with a mask: their share 1 − αᴸ makes the density
             // (1 − αᴸ)/(1 − α) = Σ_{k<L} αᵏ, a mixture of powers, and the weight a constant.
             let free: Vec<usize> = context.masked().collect();
-            let (low, high) = (schedule.alpha(1.0), schedule.alpha(0.0));
+            let high = kept(0.0);
             let power = |base: f64, k: usize| base.powi(k as i32 + 1);
-            let masses: Vec<f64> = (0..free.len())
-                .map(|k| (power(high, k) - power(low, k)) / (k + 1) as f64)
-                .collect();
+            let masses: Vec<f64> =
+                (0..free.len()).map(|k| power(high, k) / (k + 1) as f64).collect();
             let total: f64 = masses.iter().sum();
             let mut left = key.fold(2).uniform() * total;
             let k = masses
@@ -180,8 +185,7 @@ fn corruptions(
                 })
                 .unwrap_or(free.len() - 1);
             let u = key.fold(4).uniform();
-            let alpha =
-                (power(low, k) + u * (power(high, k) - power(low, k))).powf(1.0 / (k + 1) as f64);
+            let alpha = (u * power(high, k)).powf(1.0 / (k + 1) as f64);
             // The first mask is at j with probability ∝ αʲ; behind it masks are independent.
             let some = 1.0 - alpha.powi(free.len() as i32);
             let first = (1.0 - key.fold(5).uniform() * some).ln() / alpha.ln();
@@ -193,7 +197,7 @@ fn corruptions(
                 })
                 .map(|(_, &at)| at)
                 .collect();
-            corruption(masks, schedule.alpha_inv(alpha), total)
+            corruption(masks, schedule.alpha_inv(prior + (1.0 - prior) * alpha), total)
         }
         NelboForm::MaskCount => {
             // For α from 1 to 0 the integral is Σ_n (1/n) E over the sets of n masks: n uniform.

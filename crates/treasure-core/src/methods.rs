@@ -6,27 +6,45 @@
 mod base;
 mod best_of_n;
 mod code;
+mod dsearch;
+mod dts;
 mod fk;
 mod fk_reference;
 mod greedy;
+mod iterref;
 mod naive_tree;
+mod pg;
+mod refine;
+mod smc;
 mod svdd;
 mod treasure;
+mod treeg;
+mod walk;
 
 pub use base::{Base, Fhs};
 pub use best_of_n::BestOfN;
 pub use code::Code;
+pub use dsearch::{Dsearch, Fall, WideWhen};
+pub use dts::{Backup, Dts, DtsStar, Policy};
 pub use fk::FkSteering;
 pub use fk_reference::FkReference;
 pub use greedy::Greedy;
+pub use iterref::IterRef;
 pub use naive_tree::NaiveTree;
+pub use pg::Pg;
+pub use refine::{Accept, Inner, Pick, Refine};
+pub use smc::Smc;
 pub use svdd::Svdd;
 pub use treasure::Treasure;
+pub use treeg::Treeg;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Error, Key, Observer, Outcome, Problem, Progress, Result, run::Stepper};
+use crate::{
+    Error, Key, Observer, Outcome, Problem, Progress, Result, Tempering, run::Stepper,
+    select::Temper,
+};
 
 /// What a method is expected to spend on one sample, before any saving.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +97,22 @@ pub trait Search: Send + Sync {
         while run.step()? == Progress::More {}
         run.finish()
     }
+}
+
+/// Tempering from its options.
+fn temper(rule: Tempering, gamma: Option<f64>, share: Option<f64>) -> Temper {
+    Temper { rule, gamma, share: share.unwrap_or(Temper::default().share) }
+}
+
+/// A plan without what came after the first edition and stands at its default, so that the plans of old
+/// runs stay as they were.
+fn plan_since<T: Serialize + Default>(options: &T, new: &[&str]) -> Value {
+    let (paper, mut plan) = (plan_of(&T::default()), plan_of(options));
+    if let Value::Object(options) = &mut plan {
+        options
+            .retain(|name, value| !new.contains(&name.as_str()) || paper.get(name) != Some(value));
+    }
+    plan
 }
 
 /// A method's options as JSON. Options are plain data, so this cannot fail; if it did, the plan would
@@ -145,6 +179,22 @@ methods! {
     Code(Code) = "code",
     /// Tree search that branches by parallel sampling.
     NaiveTree(NaiveTree) = "naive-tree",
+    /// Fully adapted sequential Monte Carlo: particles that look at their own tokens.
+    Smc(Smc) = "smc",
+    /// Particle Gibbs: sweeps of particles along a reference.
+    Pg(Pg) = "pg",
+    /// Sampling from a tree of rollouts.
+    Dts(Dts) = "dts",
+    /// Search in a tree of rollouts or tokens.
+    DtsStar(DtsStar) = "dts-star",
+    /// Tree search over sampled completions, for few steps.
+    Treeg(Treeg) = "treeg",
+    /// The best of N candidates in chains whose number falls.
+    Dsearch(Dsearch) = "dsearch",
+    /// Renoising by Multiple-Try Metropolis, on the way and at the end.
+    IterRef(IterRef) = "iterref",
+    /// From a finished text: mask some of it again, search anew, keep what is better.
+    Refine(Refine) = "refine",
 }
 
 impl Method {
@@ -181,7 +231,15 @@ impl Method {
             all.insert("method".into(), name.into());
             serde_json::from_value::<Self>(all.into())
         };
+        let mut all = options.clone();
+        all.extend(given.iter().map(|(key, value)| (key.clone(), value.clone())));
+        // Together they may make sense where one by one they do not; the loop finds who is to blame.
+        let sound = with(&all).is_ok();
         for (key, value) in given {
+            if sound {
+                options = all;
+                break;
+            }
             let before = options.insert(key.clone(), value.clone());
             if let Err(error) = with(&options) {
                 if before.is_none() && !plain.could_have(key) {

@@ -112,6 +112,46 @@ named!(
 );
 
 named!(
+    /// Whose prediction a particle is weighed by.
+    WeighBy, "weigh by", {
+        /// Its parent's, which was made before its last tokens were placed: the particle is weighed
+        /// blindly, as the FK reference does.
+        #[default]
+        Parent = "parent",
+        /// Its own, which its next step reuses.
+        Own = "own",
+    }
+);
+
+named!(
+    /// How λ rises on the way to its full value; the last step always has it in full.
+    Tempering, "tempering", {
+        /// λ at every step.
+        #[default]
+        None = "none",
+        /// λ·min(1, (1 + γ)ⁱ − 1) after i steps (DAS).
+        Rising = "rising",
+        /// The largest λ at which enough particles stay effective.
+        Adaptive = "adaptive",
+    }
+);
+
+named!(
+    /// How many revealed tokens the ReMDM sampler masks again.
+    Remask, "remask", {
+        /// Each with chance min(η, what the schedule leaves room for); η is 0.008.
+        #[default]
+        Cap = "cap",
+        /// Each with chance η times what the schedule leaves room for; η is 0.015.
+        Rescale = "rescale",
+        /// What the schedule leaves room for, shared out among the tokens by how unsure they were.
+        Confidence = "confidence",
+        /// None but in a loop at 9/10 of the tokens, from t = 0.55 to 0.05; η is 0.02.
+        Loop = "loop",
+    }
+);
+
+named!(
     /// Which text a search hands back.
     AnswerKind, "answer", {
         /// The method's own choice at its end (Alg. 3).
@@ -125,38 +165,83 @@ named!(
 );
 
 /// What a population runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "sampler", rename_all = "kebab-case")]
 pub enum Sampler {
     /// Parallel ancestral sampling with T steps (Eq. 3).
     Ancestral {
         /// The number of steps T.
+        #[serde(default = "thousand")]
         steps: usize,
     },
     /// First hitting, with a sampled token.
     FirstHitting,
     /// First hitting, with the likeliest token.
     Greedy,
+    /// Ancestral sampling that masks some revealed tokens again (Wang et al., 2025), with T steps.
+    Remdm {
+        /// The number of steps T.
+        #[serde(default = "thousand")]
+        steps: usize,
+        /// Which tokens are masked again.
+        #[serde(default)]
+        remask: Remask,
+        /// η; by default that of the rule.
+        #[serde(default)]
+        eta: Option<f64>,
+    },
+}
+
+/// The steps of ancestral sampling where nothing is said.
+fn thousand() -> usize {
+    1000
 }
 
 impl Sampler {
     /// How many steps it takes from a number of masks.
     pub fn steps(&self, masks: usize) -> usize {
         match self {
-            Self::Ancestral { steps } => *steps,
+            Self::Ancestral { steps } | Self::Remdm { steps, .. } => *steps,
             Self::FirstHitting | Self::Greedy => masks,
         }
     }
 
-    /// Refuses a sampler without steps.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// The forward passes of one sample with so many masks: a step that changes nothing needs none.
+    pub fn passes(&self, masks: usize) -> usize {
         match self {
-            Self::Ancestral { steps: 0 } => Err(Error::Invalid {
-                what: "steps",
-                expected: "at least 1".into(),
-                got: "0".into(),
-            }),
-            _ => Ok(()),
+            Self::Remdm { steps, .. } => *steps,
+            _ => self.steps(masks).min(masks),
+        }
+    }
+
+    /// Refuses a sampler without steps, or a chance that is none.
+    pub(crate) fn check(&self) -> Result<()> {
+        match *self {
+            Self::Ancestral { steps } => at_least_one("steps", steps),
+            Self::Remdm { steps, eta, .. } => {
+                at_least_one("steps", steps)?;
+                share("eta", eta.unwrap_or(1.0))
+            }
+            Self::FirstHitting | Self::Greedy => Ok(()),
+        }
+    }
+
+    /// The name users type.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ancestral { .. } => "ancestral",
+            Self::FirstHitting => "first-hitting",
+            Self::Greedy => "greedy",
+            Self::Remdm { .. } => "remdm",
+        }
+    }
+
+    /// Whose prediction weighs a particle unless an option says so: its own, except under ancestral
+    /// sampling, where the FK reference weighs blindly.
+    pub(crate) fn weigh_by(&self) -> WeighBy {
+        match self {
+            Self::Ancestral { .. } => WeighBy::Parent,
+            _ => WeighBy::Own,
         }
     }
 }

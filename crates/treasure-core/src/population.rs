@@ -57,20 +57,6 @@ impl Going {
         &self.nodes
     }
 
-    fn told_start(&self, cx: &mut Context<'_, '_>) -> Flow<()> {
-        cx.number(self.nodes.len());
-        if cx.wants_nodes() {
-            for node in &self.nodes {
-                cx.tell(&Event::Node(NodeEvent {
-                    slots: vec![node.slot],
-                    kept: true,
-                    ..NodeEvent::new(node.id, node.seq.n_masked(), node.t, cx.problem.cost())
-                }))?;
-            }
-        }
-        Ok(())
-    }
-
     /// The values of the children, if the step wants any.
     fn values(
         &mut self,
@@ -115,24 +101,7 @@ impl Going {
         tell_nodes(cx, &self.nodes, &proposals, Some(&selection), valued.as_deref())?;
         self.nodes = next;
         self.done += 1;
-        if cx.wants_nodes() {
-            let distinct: FxHashSet<_> =
-                proposals.children.iter().map(|child| &child.seq).collect();
-            let best_value = values.iter().flatten().flatten().copied().reduce(f64::max);
-            cx.tell(&Event::Step(StepEvent {
-                step: cx.step.index,
-                steps: self.steps,
-                masks_left: self.nodes.iter().map(|node| node.seq.n_masked()).max().unwrap_or(0),
-                population: self.nodes.len(),
-                children: proposals.children.len(),
-                distinct: distinct.len(),
-                best_value,
-                best_reward: cx.problem.best_reward(),
-                ess: selection.ess,
-                resampled: selection.resampled,
-                cost: cx.problem.cost(),
-            }))?;
-        }
+        tell_step(cx, self.steps, &self.nodes, &proposals, valued.as_deref(), &selection)?;
         Ok(cx.step.last)
     }
 }
@@ -144,7 +113,7 @@ impl Stepper for Going {
 
     fn step(&mut self, cx: &mut Context<'_, '_>) -> Flow<bool> {
         if self.done == 0 {
-            self.told_start(cx)?;
+            tell_start(cx, &self.nodes)?;
         }
         self.advance(cx)
     }
@@ -159,7 +128,7 @@ impl Stepper for Going {
                 let (tokens, worth) = (node.seq.complete()?, node.worth?);
                 Some(Particle {
                     tokens: tokens.to_vec(),
-                    value: worth.value,
+                    value: self.parts.select.standing(node)?,
                     reward: worth.reward,
                     log_p: node.log_p,
                     log_weight: node.weight.log_weight,
@@ -199,7 +168,52 @@ impl Stepper for Going {
     }
 }
 
-fn next_population(
+/// Tells the start states, which have the first numbers.
+pub(crate) fn tell_start(cx: &mut Context<'_, '_>, nodes: &[Node]) -> Flow<()> {
+    cx.number(nodes.len());
+    if cx.wants_nodes() {
+        for node in nodes {
+            cx.tell(&Event::Node(NodeEvent {
+                slots: vec![node.slot],
+                kept: true,
+                ..NodeEvent::new(node.id, node.seq.n_masked(), node.t, cx.problem.cost())
+            }))?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells a completed step of `steps`, which left `nodes`.
+pub(crate) fn tell_step(
+    cx: &mut Context<'_, '_>,
+    steps: usize,
+    nodes: &[Node],
+    proposals: &Proposals,
+    valued: Option<&[Valued]>,
+    selection: &Selection,
+) -> Flow<()> {
+    if !cx.wants_nodes() {
+        return Ok(());
+    }
+    let distinct: FxHashSet<_> = proposals.children.iter().map(|child| &child.seq).collect();
+    let values = valued.into_iter().flatten().flatten().map(|worth| worth.value);
+    cx.tell(&Event::Step(StepEvent {
+        step: cx.step.index,
+        steps,
+        masks_left: nodes.iter().map(|node| node.seq.n_masked()).max().unwrap_or(0),
+        population: nodes.len(),
+        children: proposals.children.len(),
+        distinct: distinct.len(),
+        best_value: values.reduce(f64::max),
+        best_reward: cx.problem.best_reward(),
+        ess: selection.ess,
+        resampled: selection.resampled,
+        cost: cx.problem.cost(),
+    }))
+}
+
+/// The members that a selection keeps.
+pub(crate) fn next_population(
     parents: &[Node],
     proposals: &Proposals,
     selection: &Selection,
@@ -222,13 +236,14 @@ fn next_population(
                 worth: valued.and_then(|valued| valued[kept.child].ok()),
                 log_p: child.log_p,
                 weight: kept.weight,
+                placed: child.placed.clone(),
             }
         })
         .collect()
 }
 
 /// Tells every child with its fate; without a selection the search was stopped before one.
-fn tell_nodes(
+pub(crate) fn tell_nodes(
     cx: &mut Context<'_, '_>,
     parents: &[Node],
     proposals: &Proposals,
@@ -275,6 +290,7 @@ fn tell_nodes(
             position: child.reveal.map(|(position, _)| position),
             token: child.reveal.map(|(_, token)| token),
             also: child.also.clone(),
+            remasked: child.remasked.clone(),
             rank: child.rank,
             value: worth.map(|worth| worth.value),
             reward,

@@ -4,7 +4,10 @@
 //! equal states in a batch are computed once; memory is bounded; limits hold before work begins; a
 //! wrong row count, a number that is not finite or a panic is an error that names its source.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering};
+use std::{
+    cmp::Ordering,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic},
+};
 
 use rustc_hash::FxHashMap;
 
@@ -82,6 +85,8 @@ pub struct Problem<'a> {
     ends: Vec<TokenId>,
     limits: Limits<'a>,
     answer: AnswerKind,
+    /// A finished text to begin from.
+    given: Option<Arc<[TokenId]>>,
     encoding_bytes: usize,
     reward_bytes: usize,
     /// Whether this is a part of another problem's run, whose ledger it shares.
@@ -143,6 +148,7 @@ impl<'a> Problem<'a> {
             ends: Vec::new(),
             limits,
             answer: AnswerKind::Final,
+            given: None,
             encoding_bytes: 256 << 20,
             reward_bytes: 64 << 20,
             inside: false,
@@ -158,6 +164,53 @@ impl<'a> Problem<'a> {
         }
         problem.begin();
         Ok(problem)
+    }
+
+    /// A problem that begins from finished tokens, of which those marked in `keep` must stay: what a
+    /// refinement is asked to improve. The others are the masks of its start state.
+    pub fn refining(
+        tokens: &[TokenId],
+        keep: &[bool],
+        schedule: &'a dyn Schedule,
+        denoiser: &'a dyn Denoiser,
+        reward: &'a dyn Reward,
+        bans: Bans,
+        limits: Limits<'a>,
+    ) -> Result<Self> {
+        if keep.len() != tokens.len() {
+            let expected = format!("{} marks, one a token", tokens.len());
+            return Err(Error::Invalid { what: "keep", expected, got: keep.len().to_string() });
+        }
+        let slots = tokens.iter().zip(keep).map(|(&token, &keep)| keep.then_some(token));
+        let start = MaskedSeq::template(slots)?;
+        Self::new(start, schedule, denoiser, reward, bans, limits)?.with_given(tokens)
+    }
+
+    /// A finished text to begin from; it must agree with the start state where that has tokens.
+    pub fn with_given(mut self, tokens: &[TokenId]) -> Result<Self> {
+        let invalid = |expected: String, got: String| {
+            Err(Error::Invalid { what: "given text", expected, got })
+        };
+        if tokens.len() != self.start.len() {
+            return invalid(format!("{} tokens", self.start.len()), tokens.len().to_string());
+        }
+        let vocab = self.denoiser.facts().vocab_size;
+        if let Some(token) = tokens.iter().find(|&&token| token as usize >= vocab) {
+            return invalid(format!("token ids below {vocab}"), token.to_string());
+        }
+        let differs =
+            |(slot, token): (Option<TokenId>, &TokenId)| slot.is_some_and(|s| s != *token);
+        if let Some(at) = self.start.slots().zip(tokens).position(differs) {
+            let expected = format!("the token of the start state at position {at}");
+            return invalid(expected, tokens[at].to_string());
+        }
+        self.given = Some(tokens.into());
+        Ok(self)
+    }
+
+    /// The finished text to begin from, if there is one.
+    pub fn given(&self) -> Option<&[TokenId]> {
+        self.given.as_deref()
     }
 
     /// Bounds the memory for encodings and for rewards, in bytes. Less memory may cost more work but
@@ -210,7 +263,7 @@ impl<'a> Problem<'a> {
     /// The same problem from another start, inside a run of this one: counts, memory, budgets and the
     /// best so far are shared, so that costs add up and limits hold across.
     pub fn continue_from(&self, start: MaskedSeq) -> Self {
-        Self { start: Arc::new(start), inside: true, ..self.clone() }
+        Self { start: Arc::new(start), given: None, inside: true, ..self.clone() }
     }
 
     /// Forgets the counts, the memory and the best of an earlier run, unless this is part of one.
@@ -303,7 +356,7 @@ impl<'a> Problem<'a> {
 
     /// Stops if the run was cancelled or the deadline has passed.
     pub fn check_deadline(&self) -> Flow<()> {
-        if self.limits.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+        if self.limits.cancel.is_some_and(|cancel| cancel.load(atomic::Ordering::Relaxed)) {
             return Err(Halt::Stop(StopReason::Cancelled));
         }
         match self.limits.deadline {
@@ -471,7 +524,7 @@ impl<'a> Problem<'a> {
             let value = reward + scored.extra;
             let finished =
                 || Finished { tokens: scored.tokens.to_vec(), reward, value, log_p: scored.log_p };
-            if ledger.best.as_ref().is_none_or(|best| value > best.value) {
+            if ledger.best.as_ref().is_none_or(|best| beats(value, scored, best)) {
                 ledger.best = Some(finished());
             }
             if target.is_some_and(|target| reward >= target)
@@ -563,6 +616,18 @@ struct Found {
     values: Vec<Option<f64>>,
     calls: u64,
     stopped: Option<StopReason>,
+}
+
+/// Whether a scored sequence takes the place of the best so far. Of equal plain rewards the first
+/// stays; with a taste, which may score in another order, ties go by log p and then by the tokens.
+fn beats(value: f64, scored: &Scored<'_>, best: &Finished) -> bool {
+    match (scored.log_p, best.log_p) {
+        (Some(new), Some(old)) if value == best.value => match new.total_cmp(&old) {
+            Ordering::Equal => scored.tokens < best.tokens.as_slice(),
+            order => order == Ordering::Greater,
+        },
+        _ => value > best.value,
+    }
 }
 
 /// What a reward sees of a sequence.

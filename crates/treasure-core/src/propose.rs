@@ -1,16 +1,20 @@
 //! How children are made from a population.
 
+mod destinations;
 mod first_hitting;
 mod parallel;
+mod remdm;
 
+pub use destinations::Destinations;
 pub use first_hitting::{FirstHitting, Order, Reveal};
 pub use parallel::{Grid, Parallel};
+pub use remdm::Remdm;
 
 use std::sync::Arc;
 
 use crate::{
     Context, Encoded, Flow, Key, MaskedSeq, Sampler, Width,
-    population::{Child, Node, Proposals},
+    population::{Node, Proposals},
 };
 
 /// A way to make children.
@@ -26,16 +30,20 @@ pub trait Propose: Send + Sync {
 }
 
 /// The proposals of a [`Sampler`], drawn by slot and step.
-pub(crate) fn sampling(sampler: Sampler, candidates: usize) -> Box<dyn Propose> {
-    let draws = DrawBy::Slot;
+pub(crate) fn sampling(sampler: Sampler, candidates: impl Into<Width>) -> Box<dyn Propose> {
+    let (draws, candidates) = (DrawBy::Slot, candidates.into());
     let reveal = match sampler {
         Sampler::Ancestral { steps } => {
-            let (grid, candidates) = (Grid::Uniform(steps), Width::Constant(candidates));
-            return Box::new(Parallel { grid, candidates, draws });
+            return Box::new(Parallel { grid: Grid::Uniform(steps), candidates, draws });
+        }
+        Sampler::Remdm { steps, remask, eta } => {
+            return Box::new(Remdm { steps, remask, eta, candidates });
         }
         Sampler::FirstHitting => Reveal::Sample { candidates },
         // Argmax is certain, so candidates differ by position.
-        Sampler::Greedy => Reveal::Top { beam: Width::Constant(1), groups: candidates, min_p: 0.0 },
+        Sampler::Greedy => {
+            Reveal::Top { beam: Width::Constant(1), groups: candidates.widest(), min_p: 0.0 }
+        }
     };
     Box::new(FirstHitting { reveal, draws, order: Order::Uniform, commit_threshold: None })
 }
@@ -69,6 +77,16 @@ pub mod purpose {
     pub const RESAMPLE: u64 = 0x16;
     /// The answer that is drawn.
     pub const ANSWER: u64 = 0x17;
+    /// A pass of a method that makes several.
+    pub const ITERATION: u64 = 0x18;
+    /// Which of several candidates is followed.
+    pub const CHOICE: u64 = 0x19;
+    /// Which positions are masked again.
+    pub const REMASK: u64 = 0x1a;
+    /// Whether a move of a Markov chain is accepted.
+    pub const ACCEPT: u64 = 0x1b;
+    /// What a schedule leaves to chance.
+    pub const SCHEDULE: u64 = 0x1c;
 }
 
 impl DrawBy {
@@ -96,19 +114,4 @@ fn encode_parents(cx: &Context<'_, '_>, parents: &[Node], times: &[f64]) -> Flow
         .collect();
     let mut fresh = cx.problem.encode(&wanted)?.into_iter();
     Ok(kept.into_iter().filter_map(|kept| kept.or_else(|| fresh.next())).collect())
-}
-
-/// A parent without masks is carried on as its own only child.
-fn carried(parent: usize, node: &Node, t: f64) -> Child {
-    Child {
-        parent,
-        seq: node.seq.clone(),
-        t,
-        next_t: None,
-        rank: 0,
-        reveal: None,
-        also: Vec::new(),
-        log_p: node.log_p,
-        encoded: None,
-    }
 }

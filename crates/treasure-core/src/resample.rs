@@ -67,10 +67,12 @@ pub fn draw(scheme: Resampling, weights: &LogWeights, key: Key) -> Vec<usize> {
         Resampling::Systematic => {
             let u = key.uniform();
             let mut ancestors = Vec::with_capacity(n);
+            // Rounding may leave the sum below the last point: nothing without weight is drawn then.
+            let last = w.iter().rposition(|&weight| weight > 0.0).unwrap_or(0);
             let (mut i, mut cumulative) = (0, w[0]);
             for j in 0..n {
                 let point = (j as f64 + u) / n as f64;
-                while point >= cumulative && i + 1 < n {
+                while point >= cumulative && i < last {
                     i += 1;
                     cumulative += w[i];
                 }

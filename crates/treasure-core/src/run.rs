@@ -12,8 +12,8 @@
 //! shares counts, memory and budgets.
 
 use crate::{
-    AnswerKind, Context, Error, Event, Flow, Halt, Key, Observer, Outcome, Particle, Problem,
-    Result, StopReason, TokenId,
+    AnswerKind, Context, Error, Event, Finished, Flow, Halt, Key, Observer, Outcome, Particle,
+    Problem, Result, StopReason, TokenId,
     methods::Search,
     population::Node,
     propose::purpose,
@@ -55,6 +55,11 @@ pub trait Stepper: Send {
 
     /// The states it is at, best first, for whoever has to complete one.
     fn nodes(&self) -> &[Node];
+
+    /// A text that it would rather hand back than a lower one, if it is stopped.
+    fn holds(&self) -> Option<&Finished> {
+        None
+    }
 
     /// Its answer, after the last step.
     fn conclude(&mut self, cx: &mut Context<'_, '_>) -> Flow<Concluded>;
@@ -216,7 +221,13 @@ impl<'r, 'p> Run<'r, 'p> {
         let problem = self.cx.problem;
         let best = match reason {
             StopReason::Target => problem.at_target().or_else(|| problem.best()),
-            _ => problem.best(),
+            _ => {
+                let best = problem.best();
+                let held = self.search.holds();
+                let stays =
+                    |held: &&Finished| best.as_ref().is_none_or(|best| held.reward >= best.reward);
+                held.filter(stays).cloned().or(best)
+            }
         };
         let mut answer = best.map(|best| (best.tokens, Some(best.reward), best.log_p));
         if answer.is_none()

@@ -1,17 +1,23 @@
 //! Which children form the next population.
 
 mod best;
+mod chains;
 mod feynman_kac;
 mod fk_reference;
+mod fully_adapted;
 mod keep_all;
 mod nested;
+mod temper;
 mod top_m;
 
 pub use best::{BestPerBlock, BestPerChain};
+pub use chains::BestChains;
 pub use feynman_kac::FeynmanKac;
 pub use fk_reference::FkReferenceResampler;
+pub use fully_adapted::FullyAdapted;
 pub use keep_all::KeepAll;
 pub use nested::Nested;
+pub use temper::Temper;
 pub use top_m::TopM;
 
 use std::cmp::Ordering;
@@ -122,6 +128,11 @@ pub trait Select: Send + Sync {
     /// Whether this step needs values. `step.last` is known only after the children were proposed.
     fn needs_values(&self, _step: &Step) -> bool {
         true
+    }
+
+    /// What a member of the last population is compared by when the answer is chosen.
+    fn standing(&self, node: &Node) -> Option<f64> {
+        node.worth.map(|worth| worth.value)
     }
 
     /// The next population; values are there whenever `needs_values` asked for them.

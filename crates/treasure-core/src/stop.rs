@@ -20,9 +20,9 @@ pub(crate) fn filled(problem: &Problem<'_>, nodes: &[Node]) -> Result<Option<Vec
     Ok(None)
 }
 
-/// Fills a child's masks with the likeliest tokens of its parent's prediction (Alg. 2, lines 1–4).
-/// Every mask of the child must be a mask of the parent.
+/// Fills a child's masks with the likeliest tokens of its parent's prediction (Alg. 2, lines 1–4); a
+/// token that the child masked again is filled in as it was.
 fn resubstitute(parent: &MaskedSeq, child: &MaskedSeq, argmax: &[TokenId]) -> Vec<TokenId> {
-    let fill = parent.masked().zip(argmax).filter(|(position, _)| child.get(*position).is_none());
-    child.complete_with(fill.map(|(_, &token)| token))
+    let whole = parent.complete_with(argmax.iter().copied());
+    child.complete_with(child.masked().map(|position| whole[position]))
 }

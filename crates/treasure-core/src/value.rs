@@ -2,6 +2,7 @@
 
 mod appraise;
 mod completions;
+mod destination;
 mod posterior;
 mod previous;
 mod resubstitute;
@@ -9,14 +10,16 @@ mod screen;
 
 pub use appraise::Taste;
 pub use completions::{SampledCompletions, log_mean_exp, sample_completions};
+pub use destination::Destination;
 pub use posterior::Posterior;
 pub use previous::PreviousArgmax;
+pub(crate) use resubstitute::completions as resubstituted;
 pub use resubstitute::{FinalReward, Resubstitute};
 pub use screen::Screened;
 
 use crate::{
     Context, Flow, Needs, PruneReason,
-    population::{Node, Proposals, Worth},
+    population::{Child, Node, Proposals, Worth},
 };
 
 /// What became of a child: its worth, or why it was not scored at all.
@@ -42,6 +45,20 @@ pub trait Value: Send + Sync {
         parents: &[Node],
         proposals: &mut Proposals,
     ) -> Flow<Vec<Valued>>;
+}
+
+/// One forward pass for each child that has masks, at the time of its own expansion, which reuses it.
+fn encode_children(cx: &Context<'_, '_>, proposals: &mut Proposals) -> Flow<()> {
+    let open = |child: &&mut Child| child.seq.n_masked() > 0;
+    let states: Vec<_> = (proposals.children.iter_mut())
+        .filter(open)
+        .map(|child| (child.seq.clone(), child.next_t.unwrap_or(child.t)))
+        .collect();
+    let encoded = cx.problem.encode(&states)?;
+    for (child, encoded) in proposals.children.iter_mut().filter(open).zip(encoded) {
+        child.encoded = Some(encoded);
+    }
+    Ok(())
 }
 
 /// Rewards that are compared as they are.

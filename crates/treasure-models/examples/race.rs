@@ -11,11 +11,10 @@ use std::{
 };
 
 use treasure_models::{
-    exec::{Isa, Keep, Question, Runner, Sequence},
-    kernels::register_flops,
+    exec::{Cpu, Isa, Keep, RowQuestion, Runner, Sequence, Storage, register_flops},
     stack::{
-        Activation, Attention, Block, Classify, Conditioning, Embed, FeedForward, Head, Layout,
-        Linear, Norm, NormKind, PositionRule, Rotary, Stack, Storage, Table, Visibility,
+        Activation, Attention, Block, Classify, Conditioning, Dense, Embed, FeedForward, Head,
+        Matrix, Network, Norm, NormKind, PositionRule, Reader, Rotary, Stack, Tokens, Visibility,
     },
 };
 
@@ -53,13 +52,17 @@ impl Tensors {
         Ok(values)
     }
 
-    fn linear(&mut self, outputs: usize, inputs: usize, bias: bool) -> Anyhow<Linear> {
-        let linear = Linear::stream(outputs, inputs, Storage::F32, |_, rows| self.read(rows))?;
-        if bias { Ok(linear.with_bias(self.vector(outputs)?)) } else { Ok(linear) }
+    fn linear(&mut self, outputs: usize, inputs: usize, bias: bool) -> Anyhow<Matrix> {
+        let matrix = Matrix::from_values(outputs, inputs, self.vector(outputs * inputs)?);
+        if bias { Ok(matrix.with_bias(self.vector(outputs)?)) } else { Ok(matrix) }
     }
 
-    fn table(&mut self, rows: usize) -> Anyhow<Table> {
-        Table::stream(rows, WIDTH, Storage::F32, |_, row| self.read(row))
+    fn dense(&mut self, outputs: usize, inputs: usize) -> Anyhow<Dense> {
+        Ok(Dense { weights: self.vector(outputs * inputs)?, bias: self.vector(outputs)? })
+    }
+
+    fn table(&mut self, rows: usize) -> Anyhow<Matrix> {
+        self.linear(rows, WIDTH, false)
     }
 
     fn norm(&mut self, bias: bool) -> Anyhow<Norm> {
@@ -70,38 +73,27 @@ impl Tensors {
 }
 
 /// A matrix whose rows are multiplied by a gate: how a constant adaLN gate is folded.
-fn gated(weights: &[f32], bias: Option<&[f32]>, inputs: usize, gate: &[f32]) -> Linear {
+fn gated(weights: &[f32], bias: Option<&[f32]>, inputs: usize, gate: &[f32]) -> Matrix {
     let folded: Vec<f32> = weights.iter().enumerate().map(|(i, w)| w * gate[i / inputs]).collect();
-    let linear = Linear::pack(&folded, gate.len(), inputs, Layout::OutIn, Storage::F32);
+    let linear = Matrix::from_values(gate.len(), inputs, folded);
     match bias {
         Some(bias) => linear.with_bias(bias.iter().zip(gate).map(|(b, g)| b * g).collect()),
         None => linear,
     }
 }
 
-fn apply(linear: &Linear, x: &[f32]) -> Vec<f32> {
-    let mut row = vec![0.0; linear.inputs()];
-    let mut product = |r: usize| {
-        linear.unpack_row(r, &mut row);
-        row.iter().zip(x).map(|(w, x)| w * x).sum::<f32>() + linear.bias().map_or(0.0, |b| b[r])
-    };
-    (0..linear.outputs()).map(&mut product).collect()
-}
-
 /// mdlm's DiT with the constant modulation of a time-agnostic checkpoint folded into its weights.
-fn load_dit(path: &Path) -> Anyhow<(Stack, Head)> {
+fn load_dit(path: &Path) -> Anyhow<Network> {
     let mut t = Tensors::open(path)?;
-    let conditioning = Conditioning {
-        first: t.linear(CONDITION, 256, true)?,
-        second: t.linear(CONDITION, CONDITION, true)?,
-    };
+    let conditioning =
+        Conditioning { first: t.dense(CONDITION, 256)?, second: t.dense(CONDITION, CONDITION)? };
     let condition = conditioning.vector(0.0);
-    let tokens = t.table(DIT_VOCABULARY)?;
+    let tokens = Tokens::Own(t.table(DIT_VOCABULARY)?);
     let rotary = Arc::new(Rotary::new(WIDTH / HEADS, 10000.0));
     let mut blocks = Vec::new();
     for _ in 0..LAYERS {
-        let (norm1, modulation) = (t.norm(false)?, t.linear(6 * WIDTH, CONDITION, true)?);
-        let m = apply(&modulation, &condition);
+        let (norm1, modulation) = (t.norm(false)?, t.dense(6 * WIDTH, CONDITION)?);
+        let m = modulation.apply(&condition);
         let part = |i: usize| &m[i * WIDTH..][..WIDTH];
         let (q, k, v) = (
             t.linear(WIDTH, WIDTH, false)?,
@@ -126,20 +118,27 @@ fn load_dit(path: &Path) -> Anyhow<(Stack, Head)> {
             modulation: None,
         });
     }
-    let (norm, modulation) = (t.norm(false)?, t.linear(2 * WIDTH, CONDITION, true)?);
-    let m = apply(&modulation, &condition);
+    let (norm, modulation) = (t.norm(false)?, t.dense(2 * WIDTH, CONDITION)?);
+    let m = modulation.apply(&condition);
     let final_norm = Some(norm.modulated(&m[..WIDTH], &m[WIDTH..]));
-    let decoder = Arc::new(t.linear(DIT_VOCABULARY, WIDTH, true)?);
+    let decoder = t.linear(DIT_VOCABULARY, WIDTH, true)?;
     let embed = Embed { tokens, positions: None, constant: None, norm: None };
-    let stack = Stack { embed, blocks, final_norm, conditioning: None, final_modulation: None };
-    Ok((stack, Head { transform: None, decoder }))
+    Ok(Network::new(
+        stack(embed, blocks, final_norm),
+        Reader::Vocabulary(Head { transform: None, decoder }),
+    )?)
+}
+
+fn stack(embed: Embed, blocks: Vec<Block>, final_norm: Option<Norm>) -> Stack {
+    let (conditioning, final_modulation) = (None, None);
+    Stack { width: WIDTH, embed, blocks, final_norm, conditioning, final_modulation }
 }
 
 fn attention(
-    q: Linear,
-    k: Linear,
-    v: Linear,
-    o: Linear,
+    q: Matrix,
+    k: Matrix,
+    v: Matrix,
+    o: Matrix,
     rotary: Option<&Arc<Rotary>>,
     visibility: Visibility,
 ) -> Attention {
@@ -184,31 +183,29 @@ fn plain_blocks(t: &mut Tensors, causal: bool) -> Anyhow<Vec<Block>> {
     Ok(blocks)
 }
 
-fn load_gpt2(path: &Path) -> Anyhow<(Stack, Head)> {
+fn load_gpt2(path: &Path) -> Anyhow<Network> {
     let mut t = Tensors::open(path)?;
-    let decoder = Arc::new(t.linear(GPT2_VOCABULARY, WIDTH, false)?);
+    let decoder = t.linear(GPT2_VOCABULARY, WIDTH, false)?;
     let positions = Some((t.table(1024)?, PositionRule::From(0)));
     let blocks = plain_blocks(&mut t, true)?;
-    let embed =
-        Embed { tokens: Table::Tied(Arc::clone(&decoder)), positions, constant: None, norm: None };
+    let embed = Embed { tokens: Tokens::Decoder, positions, constant: None, norm: None };
     let final_norm = Some(t.norm(true)?);
-    let stack = Stack { embed, blocks, final_norm, conditioning: None, final_modulation: None };
-    Ok((stack, Head { transform: None, decoder }))
+    Ok(Network::new(
+        stack(embed, blocks, final_norm),
+        Reader::Vocabulary(Head { transform: None, decoder }),
+    )?)
 }
 
-fn load_roberta(path: &Path) -> Anyhow<(Stack, Classify)> {
+fn load_roberta(path: &Path) -> Anyhow<Network> {
     let mut t = Tensors::open(path)?;
-    let tokens = t.table(ROBERTA_VOCABULARY)?;
+    let tokens = Tokens::Own(t.table(ROBERTA_VOCABULARY)?);
     let positions = Some((t.table(514)?, PositionRule::CountNonPad(1)));
     let embed =
         Embed { tokens, positions, constant: Some(t.vector(WIDTH)?), norm: Some(t.norm(true)?) };
     let blocks = plain_blocks(&mut t, false)?;
     let dense = Some((t.linear(WIDTH, WIDTH, true)?, Activation::Tanh));
     let classify = Classify { dense, classifier: t.linear(3, WIDTH, true)? };
-    Ok((
-        Stack { embed, blocks, final_norm: None, conditioning: None, final_modulation: None },
-        classify,
-    ))
+    Ok(Network::new(stack(embed, blocks, None), Reader::Classes(classify))?)
 }
 
 /// The same tokens as `race.py` makes.
@@ -246,13 +243,15 @@ fn peak_gflops(isa: Isa) -> f64 {
 fn main() -> Anyhow<()> {
     let folder = std::env::args().nth(1).ok_or("usage: race WEIGHTS-FOLDER [avx2]")?;
     let folder = Path::new(&folder);
-    let (dit, dit_head) = load_dit(&folder.join("dit.bin"))?;
-    let (gpt2, gpt2_head) = load_gpt2(&folder.join("gpt2.bin"))?;
-    let (roberta, classify) = load_roberta(&folder.join("roberta.bin"))?;
-    let isa =
-        if std::env::args().nth(2).as_deref() == Some("avx2") { Isa::Avx2 } else { Isa::best() };
-    let isa = isa.min(Isa::best());
-    let runner = Runner::new().with_isa(isa);
+    let isa = match std::env::args().nth(2) {
+        Some(name) => Isa::named(&name).ok_or("this machine has no such instructions")?,
+        None => Isa::best(),
+    };
+    let cpu = Cpu::new().with_isa(isa);
+    let run = |network| Runner::new(&cpu, network, Storage::F32);
+    let dit = run(load_dit(&folder.join("dit.bin"))?)?;
+    let gpt2 = run(load_gpt2(&folder.join("gpt2.bin"))?)?;
+    let roberta = run(load_roberta(&folder.join("roberta.bin"))?)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "ready")?;
     out.flush()?;
@@ -282,23 +281,18 @@ fn main() -> Anyhow<()> {
                     .iter()
                     .map(|tokens| Sequence { tokens, keep: Keep::All, sigma: 0.0 })
                     .collect();
-                let hidden = runner.hidden(&dit, &sequences)?;
+                let hidden = dit.hidden(&sequences)?;
                 if variant == "head" {
-                    let ask = |row| Question { row, best: true, ..Question::default() };
-                    let questions: Vec<Question<'_>> = (0..rows * len).map(ask).collect();
-                    let answers = runner.ask(&dit_head, hidden.values(), &questions)?;
+                    let ask = |row| RowQuestion { row, best: true, ..RowQuestion::default() };
+                    let questions: Vec<RowQuestion<'_>> = (0..rows * len).map(ask).collect();
+                    let answers = dit.ask(hidden.values(), &questions)?;
                     answers.iter().filter_map(|a| a.best).map(|(token, _)| f64::from(token)).sum()
                 } else {
                     hidden.values().iter().map(|&x| f64::from(x.abs())).sum()
                 }
             }
-            "gpt2" => runner.nll(&gpt2, &gpt2_head, &lists)?.iter().flatten().sum(),
-            _ => runner
-                .classify(&roberta, &classify, &lists)?
-                .iter()
-                .flatten()
-                .map(|&x| f64::from(x.abs()))
-                .sum(),
+            "gpt2" => gpt2.nll(&lists)?.iter().flatten().sum(),
+            _ => roberta.classify(&lists)?.iter().flatten().map(|&x| f64::from(x.abs())).sum(),
         };
         let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
         writeln!(

@@ -8,18 +8,15 @@ use rayon::prelude::*;
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Tokenizer,
     describe::Description,
-    exec::Runner,
+    exec::{Cpu, Executor, Runner},
     load::{self, Kind, Loaded, Opened},
-    masked_lm::failed,
-    stack::{Classify, Stack},
+    stack::Reader,
 };
 
 /// A RoBERTa, BERT or DistilBERT classifier.
 #[derive(Debug)]
 pub struct Classifier {
     runner: Runner,
-    stack: Stack,
-    classify: Classify,
     labels: Vec<String>,
     exclusive: bool,
     max_len: usize,
@@ -31,27 +28,40 @@ pub struct Classifier {
 impl Classifier {
     /// Loads a classifier by name.
     pub fn load(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Self> {
-        let opened = load::open(resolver, spec, options)?;
-        opened.expect(Role::Classifier)?;
-        Self::from_opened(&opened, resolver, options)
+        Self::load_on(&Cpu::new(), resolver, spec, options)
     }
 
-    pub(crate) fn from_opened(
+    /// Loads a classifier by name onto an executor.
+    pub fn load_on(
+        executor: &dyn Executor,
+        resolver: &Resolver,
+        spec: &str,
+        options: &LoadOptions,
+    ) -> Result<Self> {
+        let opened = load::open(resolver, spec, options)?;
+        opened.expect(Role::Classifier)?;
+        Self::from_opened(executor, &opened, resolver, options)
+    }
+
+    fn from_opened(
+        executor: &dyn Executor,
         opened: &Opened,
         resolver: &Resolver,
         options: &LoadOptions,
     ) -> Result<Self> {
-        let Loaded { net, tokenizer, description } = opened.classifier(resolver, options, true)?;
+        let Loaded { net, tokenizer, mut description } =
+            opened.classifier(resolver, options, true)?;
         let several = match &opened.kind {
             Kind::HuggingFace(config) => {
                 config.text("problem_type")? == Some("multi_label_classification")
             }
             Kind::Gguf(_) => false,
         };
+        let reader = Reader::Classes(net.classify);
+        let runner =
+            opened.run(executor, net.stack, reader, tokenizer.as_ref(), &mut description)?;
         Ok(Self {
-            runner: Runner::new(),
-            stack: net.stack,
-            classify: net.classify,
+            runner,
             exclusive: !several && net.labels.len() > 1,
             labels: net.labels,
             max_len: net.max_len,
@@ -111,9 +121,9 @@ impl Classifier {
         self.description.clone()
     }
 
-    /// The network, for benchmarks and the reference path.
-    pub fn network(&self) -> (&Stack, &Classify) {
-        (&self.stack, &self.classify)
+    /// The network on its executor, for benchmarks and checks.
+    pub fn runner(&self) -> &Runner {
+        &self.runner
     }
 
     /// The ids of a text with its special tokens, cut to the window if one was set.
@@ -165,7 +175,7 @@ impl Classifier {
                 ids.len(),
             ));
         }
-        self.runner.classify(&self.stack, &self.classify, batch).map_err(failed)
+        Ok(self.runner.classify(batch)?)
     }
 
     fn normalise(&self, logits: &[f32]) -> Vec<f64> {

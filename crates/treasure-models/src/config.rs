@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Blob, Error, Result,
+    printable::printable,
     stack::{Activation, Llama3Scaling, Rotary},
 };
 
@@ -182,21 +183,16 @@ impl Config {
         })
     }
 
-    /// Label names in order, from `id2label`.
+    /// Label names in order, from `id2label`; control characters are escaped.
     pub fn labels(&self) -> Result<Option<Vec<String>>> {
+        let shown = |name: &str| printable(name).into_owned();
         let Some(value) = self.get("id2label") else { return Ok(None) };
         let object = value.as_object().ok_or_else(|| self.wrong("id2label", "an object", value))?;
         (0..object.len())
             .map(|id| {
-                object.get(&id.to_string()).and_then(Value::as_str).map(str::to_owned).ok_or_else(
-                    || {
-                        self.wrong(
-                            "id2label",
-                            &format!("a name for each id, {id} among them"),
-                            value,
-                        )
-                    },
-                )
+                object.get(&id.to_string()).and_then(Value::as_str).map(shown).ok_or_else(|| {
+                    self.wrong("id2label", &format!("a name for each id, {id} among them"), value)
+                })
             })
             .collect::<Result<_>>()
             .map(Some)

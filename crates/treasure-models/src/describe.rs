@@ -1,6 +1,11 @@
 //! What a model is, in the words of `treasure models inspect`.
 
-use crate::{Error, Family, LoadOptions, Resolver, Result, Role, Source, load, stack::Storage};
+use crate::{
+    Error, Family, LoadOptions, Resolver, Result, Role, Source,
+    exec::{Facts, Storage},
+    load,
+    printable::printable,
+};
 
 /// Facts about a model. What was not looked at is `None`.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +34,8 @@ pub struct Description {
     pub layers: Option<usize>,
     /// The width of the residual stream.
     pub width: Option<usize>,
+    /// Where a loaded model runs and what that promises.
+    pub executor: Option<Facts>,
     /// Whether a denoiser reads the time.
     pub time_conditioned: Option<bool>,
     /// How weights are held in memory.
@@ -44,12 +51,7 @@ pub struct Description {
 impl Description {
     /// The name of the type weights are held in.
     pub fn dtype_name(&self) -> &'static str {
-        match self.dtype {
-            Storage::F32 => "f32",
-            Storage::F16 => "f16",
-            Storage::Bf16 => "bf16",
-            Storage::Int8 => "int8",
-        }
+        self.dtype.name()
     }
 
     /// The error of a text that no tokenizer is there for.
@@ -97,6 +99,6 @@ fn front_matter(text: &str, key: &str) -> Option<String> {
     lines
         .take_while(|line| line.trim() != "---")
         .find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))
-        .map(|value| value.trim().trim_matches(['"', '\'']).to_owned())
+        .map(|value| printable(value.trim().trim_matches(['"', '\''])).into_owned())
         .filter(|value| !value.is_empty())
 }

@@ -1,8 +1,8 @@
 //! Checkpoints: loaders, tokenizers and exact, fast CPU forward passes.
 //!
 //! [`MaskedLm`] (denoisers), [`Scorer`] (autoregressive likelihoods) and [`Classifier`] (label
-//! probabilities) load by name through a [`Resolver`]. Each architecture fills a [`stack::Stack`], which
-//! [`exec::Runner`] runs; [`mod@reference`] runs the same stack through candle.
+//! probabilities) load by name through a [`Resolver`]. Each architecture fills a [`stack::Stack`]; an executor
+//! of [`exec`], by default the CPU, takes its weights over and runs it.
 
 mod arch;
 mod classifier;
@@ -11,11 +11,11 @@ mod describe;
 mod error;
 pub mod exec;
 pub mod gguf;
-pub mod kernels;
+mod kernels;
 mod load;
 mod masked_lm;
 mod options;
-pub mod reference;
+mod printable;
 mod scorer;
 mod source;
 pub mod stack;

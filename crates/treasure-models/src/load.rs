@@ -1,12 +1,15 @@
 //! From a name to a network: the steps every kind of model shares.
 
+use std::sync::Arc;
+
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Source, Tokenizer,
-    arch::{self, Checkpoint, ClassifierNet, LanguageModel, Outline},
+    arch::{self, Checkpoint, ClassifierNet, LanguageModel},
     config::Config,
     describe::{Description, licence},
+    exec::{Executor, Runner, Storage},
     gguf::Header,
-    stack::Storage,
+    stack::{Network, Reader, Stack},
     weights::Weights,
 };
 
@@ -14,7 +17,7 @@ use crate::{
 pub(crate) struct Opened {
     pub(crate) source: Source,
     pub(crate) kind: Kind,
-    pub(crate) weights: Weights,
+    pub(crate) weights: Arc<Weights>,
     pub(crate) family: Family,
     pub(crate) storage: Storage,
 }
@@ -37,7 +40,7 @@ pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Re
     let place = source.name();
     if let Some(blob) = source.gguf()? {
         let header = Header::read(&blob)?;
-        let weights = Weights::from_gguf(blob, &header);
+        let weights = Arc::new(Weights::from_gguf(blob, &header));
         let family = options.as_kind.unwrap_or(Family::Llama);
         if family != Family::Llama {
             return Err(Error::expected(format!("{place}: --as"), "llama for a GGUF file", family));
@@ -50,7 +53,7 @@ pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Re
     if options.as_kind.is_none() {
         config.model_type()?;
     }
-    let weights = Weights::open(&source)?;
+    let weights = Arc::new(Weights::open(&source)?);
     let family = arch::detect(&config, &weights, options.as_kind, &place)?;
     let storage = options.dtype.storage(&weights);
     Ok(Opened { source, kind: Kind::HuggingFace(config), weights, family, storage })
@@ -59,7 +62,7 @@ pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Re
 impl Opened {
     fn checkpoint(&self, load: bool) -> Checkpoint<'_> {
         let place = self.source.name();
-        Checkpoint { place, weights: &self.weights, storage: self.storage, load }
+        Checkpoint { place, weights: &self.weights, load }
     }
 
     /// Fails if the model is not of the wanted kind, and says which command or option is.
@@ -97,8 +100,13 @@ impl Opened {
             Kind::Gguf(header) => arch::gguf_model(header, &self.checkpoint(load))?,
         };
         let tokenizer = self.tokenizer(resolver, options)?;
-        let mut description =
-            self.describe(&net.outline(), parameters, tokenizer.as_ref(), load)?;
+        let mut description = self.description()?;
+        self.complete(
+            &mut description,
+            (&net.stack, net.rows, net.max_len),
+            parameters,
+            &tokenizer,
+        );
         let specials = tokenizer.as_ref().map(Tokenizer::specials);
         description.bos_id = specials.and_then(|s| s.bos).or(net.bos_id);
         description.eos_id = specials.and_then(|s| s.eos).or(net.eos_id);
@@ -128,38 +136,52 @@ impl Opened {
             }
         };
         let tokenizer = self.tokenizer(resolver, options)?;
-        let mut description =
-            self.describe(&net.outline(), parameters, tokenizer.as_ref(), load)?;
+        let mut description = self.description()?;
+        self.complete(
+            &mut description,
+            (&net.stack, net.rows, net.max_len),
+            parameters,
+            &tokenizer,
+        );
         description.labels.clone_from(&net.labels);
         Ok(Loaded { net, tokenizer, description })
     }
 
-    /// What every kind of network shares: its description, and if it was loaded the check that it is whole
-    /// and that its tokenizer belongs to it.
-    fn describe(
+    /// What every kind of network says about itself: its stack, rows of the embedding and longest sequence.
+    fn complete(
         &self,
-        about: &Outline<'_>,
+        description: &mut Description,
+        (stack, rows, max_len): (&Stack, usize, usize),
         parameters: u64,
-        tokenizer: Option<&Tokenizer>,
-        loaded: bool,
-    ) -> Result<Description> {
-        let mut description = self.description()?;
+        tokenizer: &Option<Tokenizer>,
+    ) {
         description.parameters = parameters;
-        description.vocabulary = Some(about.rows);
-        description.tokenizer_entries = tokenizer.map(Tokenizer::size);
-        description.max_length = Some(about.max_len);
-        description.layers = Some(about.stack.blocks.len());
+        description.vocabulary = Some(rows);
+        description.tokenizer_entries = tokenizer.as_ref().map(Tokenizer::size);
+        description.max_length = Some(max_len);
+        description.layers = Some(stack.blocks.len());
         description.memory_bytes = parameters * self.storage.bytes() as u64;
-        if loaded {
-            let broken = |source| Error::new(self.source.name()).with_source(source);
-            about.stack.check().map_err(broken)?;
-            if let Some(tokenizer) = tokenizer {
-                tokenizer.check_against(about.rows)?;
-            }
-            description.width = Some(about.stack.width());
-            description.memory_bytes = (about.stack.bytes() + about.head_bytes) as u64;
+    }
+
+    /// Checks that a network is whole and that its tokenizer belongs to it, then gives it to an executor.
+    pub(crate) fn run(
+        &self,
+        executor: &dyn Executor,
+        stack: Stack,
+        reader: Reader,
+        tokenizer: Option<&Tokenizer>,
+        description: &mut Description,
+    ) -> Result<Runner> {
+        let broken = |source| Error::new(self.source.name()).with_source(source);
+        let network = Network::new(stack, reader).map_err(broken)?;
+        if let (Some(tokenizer), Some(rows)) = (tokenizer, description.vocabulary) {
+            tokenizer.check_against(rows)?;
         }
-        Ok(description)
+        description.width = Some(network.stack().width);
+        let runner = Runner::new(executor, network, self.storage)?;
+        description.memory_bytes = runner.bytes() as u64;
+        description.executor = Some(runner.facts().clone());
+        Ok(runner)
     }
 
     /// The tokenizer the user names, or the model's own, or none.
@@ -189,6 +211,7 @@ impl Opened {
             max_length: None,
             layers: None,
             width: None,
+            executor: None,
             time_conditioned: None,
             dtype: self.storage,
             stored: self.weights.main_type().map(|stored| stored.to_string()),

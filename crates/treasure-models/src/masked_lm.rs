@@ -13,9 +13,9 @@ use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Source, Tokenizer,
     arch::Shift,
     describe::Description,
-    exec::{self, Keep, Runner, Sequence},
+    exec::{self, Cpu, Executor, Keep, Runner, Sequence},
     load::{self, Loaded, Opened},
-    stack::{Head, Stack},
+    stack::Reader,
 };
 
 /// Smallest survival probability of the log-linear schedule, hard-wired in mdlm.
@@ -25,8 +25,6 @@ const LOG_LINEAR_EPS: f64 = 1e-3;
 #[derive(Debug)]
 pub struct MaskedLm {
     runner: Runner,
-    stack: Stack,
-    head: Head,
     shift: Shift,
     facts: Facts,
     mask_id: TokenId,
@@ -45,17 +43,28 @@ struct Rows {
 impl MaskedLm {
     /// Loads a denoiser by name.
     pub fn load(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Self> {
-        let opened = load::open(resolver, spec, options)?;
-        opened.expect(Role::Denoiser)?;
-        Self::from_opened(&opened, resolver, options)
+        Self::load_on(&Cpu::new(), resolver, spec, options)
     }
 
-    pub(crate) fn from_opened(
+    /// Loads a denoiser by name onto an executor.
+    pub fn load_on(
+        executor: &dyn Executor,
+        resolver: &Resolver,
+        spec: &str,
+        options: &LoadOptions,
+    ) -> Result<Self> {
+        let opened = load::open(resolver, spec, options)?;
+        opened.expect(Role::Denoiser)?;
+        Self::from_opened(executor, &opened, resolver, options)
+    }
+
+    fn from_opened(
+        executor: &dyn Executor,
         opened: &Opened,
         resolver: &Resolver,
         options: &LoadOptions,
     ) -> Result<Self> {
-        let Loaded { net, tokenizer, description } =
+        let Loaded { net, tokenizer, mut description } =
             opened.language_model(resolver, options, true)?;
         let mask_id = description.mask_id.ok_or_else(|| no_mask(&opened.source, opened.family))?;
         let rows = net.rows;
@@ -74,16 +83,17 @@ impl MaskedLm {
             (None, Family::Mdlm) => resolver.resolve("gpt2", None).ok(),
             _ => None,
         };
+        let reader = Reader::Vocabulary(net.head);
+        let runner =
+            opened.run(executor, net.stack, reader, tokenizer.as_ref(), &mut description)?;
         Ok(Self {
-            runner: Runner::new(),
-            stack: net.stack,
             facts: Facts {
-                vocab_size: net.head.vocabulary(),
+                vocab_size: runner.outline().outputs,
                 never,
                 time_agnostic: !net.timed,
                 max_len: net.max_len,
             },
-            head: net.head,
+            runner,
             shift: net.shift,
             mask_id,
             tokenizer,
@@ -105,7 +115,7 @@ impl MaskedLm {
             let tokenizer = Tokenizer::load(source)
                 .and_then(|found| found.ok_or_else(|| source.missing("tokenizer.json")))
                 .map_err(|error| error.to_string())?;
-            tokenizer.check_against(self.head.vocabulary()).map_err(|error| error.to_string())?;
+            tokenizer.check_against(self.facts.vocab_size).map_err(|error| error.to_string())?;
             Ok(tokenizer)
         });
         loaded.as_ref().map_err(|why| {
@@ -152,9 +162,9 @@ impl MaskedLm {
         self.description.clone()
     }
 
-    /// The network, for benchmarks and the reference path.
-    pub fn network(&self) -> (&Stack, &Head) {
-        (&self.stack, &self.head)
+    /// The network on its executor, for benchmarks and checks.
+    pub fn runner(&self) -> &Runner {
+        &self.runner
     }
 
     /// The noise level of a diffusion time under mdlm's log-linear schedule: `σ(t) = −ln(1 − (1 − ε) t)`.
@@ -175,8 +185,8 @@ impl MaskedLm {
     /// unconstrained: for checks against a reference.
     pub fn raw_logits(&self, ids: &[TokenId], rows: &[usize], sigma: f32) -> Result<Vec<f32>> {
         let sequence = Sequence { tokens: ids, keep: Keep::Positions(rows), sigma };
-        let hidden = self.runner.hidden(&self.stack, &[sequence]).map_err(failed)?;
-        self.runner.logits(&self.head, hidden.values()).map_err(failed)
+        let hidden = self.runner.hidden(&[sequence])?;
+        Ok(self.runner.logits(hidden.values())?)
     }
 
     fn run(&self, batch: &[(&MaskedSeq, f32)]) -> Result<Vec<Encoding>> {
@@ -208,7 +218,7 @@ impl MaskedLm {
                 sigma: *sigma,
             })
             .collect();
-        let hidden = self.runner.hidden(&self.stack, &sequences).map_err(failed)?;
+        let hidden = self.runner.hidden(&sequences)?;
         Ok(batch
             .iter()
             .enumerate()
@@ -230,7 +240,7 @@ impl MaskedLm {
     }
 
     fn answer_all(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
-        let width = self.stack.width();
+        let width = self.runner.outline().width;
         let mut hidden = Vec::new();
         let mut plans = Vec::with_capacity(batch.len());
         for question in batch {
@@ -241,11 +251,11 @@ impl MaskedLm {
             }
             plans.push(plan);
         }
-        let questions: Vec<exec::Question<'_>> = plans
+        let questions: Vec<exec::RowQuestion<'_>> = plans
             .iter()
             .flat_map(|plan| &plan.asks)
             .enumerate()
-            .map(|(row, ask)| exec::Question {
+            .map(|(row, ask)| exec::RowQuestion {
                 row,
                 banned: &ask.banned,
                 best: ask.best,
@@ -255,7 +265,7 @@ impl MaskedLm {
                 tokens: &ask.tokens,
             })
             .collect();
-        let answers = self.runner.ask(&self.head, &hidden, &questions).map_err(failed)?;
+        let answers = self.runner.ask(&hidden, &questions)?;
         let mut answers = answers.into_iter();
         plans
             .iter()
@@ -343,9 +353,9 @@ impl<'a> Plan<'a> {
     fn assemble(
         &self,
         question: &Question<'_>,
-        answers: &mut impl Iterator<Item = exec::Answer>,
+        answers: &mut impl Iterator<Item = exec::RowAnswer>,
     ) -> Result<Answer> {
-        let given: Vec<exec::Answer> = answers.take(self.asks.len()).collect();
+        let given: Vec<exec::RowAnswer> = answers.take(self.asks.len()).collect();
         let of = |position: usize| &given[self.slots[&position]];
         let nothing = |position: usize| {
             Error::expected(format!("position {position}"), "an allowed token", "all banned")
@@ -410,10 +420,6 @@ impl Denoiser for MaskedLm {
     fn read(&self, batch: &[Question<'_>]) -> treasure_core::Result<Vec<Answer>> {
         Ok(self.answer_all(batch)?)
     }
-}
-
-pub(crate) fn failed(source: exec::ExecError) -> Error {
-    Error::new(source.to_string())
 }
 
 fn no_mask(source: &Source, family: Family) -> Error {

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use crate::{
     Error, Family, Result,
-    stack::Storage,
+    exec::Storage,
     weights::{Stored, Weights},
 };
 

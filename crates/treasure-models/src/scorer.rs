@@ -7,18 +7,15 @@ use rayon::prelude::*;
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Tokenizer,
     describe::Description,
-    exec::{Keep, Runner, Sequence},
+    exec::{Cpu, Executor, Runner, Sequence},
     load::{self, Loaded, Opened},
-    masked_lm::failed,
-    stack::{Head, Stack},
+    stack::Reader,
 };
 
 /// A GPT-2 or Llama-family model.
 #[derive(Debug)]
 pub struct Scorer {
     runner: Runner,
-    stack: Stack,
-    head: Head,
     max_len: usize,
     bos_id: Option<u32>,
     tokenizer: Option<Tokenizer>,
@@ -28,12 +25,23 @@ pub struct Scorer {
 impl Scorer {
     /// Loads a scorer by name.
     pub fn load(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Self> {
-        let opened = load::open(resolver, spec, options)?;
-        opened.expect(Role::Scorer)?;
-        Self::from_opened(&opened, resolver, options)
+        Self::load_on(&Cpu::new(), resolver, spec, options)
     }
 
-    pub(crate) fn from_opened(
+    /// Loads a scorer by name onto an executor.
+    pub fn load_on(
+        executor: &dyn Executor,
+        resolver: &Resolver,
+        spec: &str,
+        options: &LoadOptions,
+    ) -> Result<Self> {
+        let opened = load::open(resolver, spec, options)?;
+        opened.expect(Role::Scorer)?;
+        Self::from_opened(executor, &opened, resolver, options)
+    }
+
+    fn from_opened(
+        executor: &dyn Executor,
         opened: &Opened,
         resolver: &Resolver,
         options: &LoadOptions,
@@ -46,15 +54,10 @@ impl Scorer {
             specials.bos.or_else(|| if specials.bos_is_stated() { None } else { from_config() })
         });
         description.bos_id = bos_id.or(net.bos_id);
-        Ok(Self {
-            runner: Runner::new(),
-            stack: net.stack,
-            head: net.head,
-            max_len: net.max_len,
-            bos_id,
-            tokenizer,
-            description,
-        })
+        let reader = Reader::Vocabulary(net.head);
+        let runner =
+            opened.run(executor, net.stack, reader, tokenizer.as_ref(), &mut description)?;
+        Ok(Self { runner, max_len: net.max_len, bos_id, tokenizer, description })
     }
 
     /// The tokenizer.
@@ -82,9 +85,9 @@ impl Scorer {
         self.description.clone()
     }
 
-    /// The network, for benchmarks and the reference path.
-    pub fn network(&self) -> (&Stack, &Head) {
-        (&self.stack, &self.head)
+    /// The network on its executor, for benchmarks and checks.
+    pub fn runner(&self) -> &Runner {
+        &self.runner
     }
 
     /// The ids a text is scored as: BOS if the tokenizer has one, then the text.
@@ -108,7 +111,7 @@ impl Scorer {
                 ids.len(),
             ));
         }
-        self.runner.nll(&self.stack, &self.head, batch).map_err(failed)
+        Ok(self.runner.nll(batch)?)
     }
 
     /// Nats per token of texts: with BOS every token counts, without it all but the first.
@@ -120,9 +123,8 @@ impl Scorer {
 
     /// Raw logits `[len, vocabulary]` of a sequence, for checks against a reference.
     pub fn raw_logits(&self, ids: &[u32]) -> Result<Vec<f32>> {
-        let sequence = Sequence { tokens: ids, keep: Keep::All, sigma: 0.0 };
-        let hidden = self.runner.hidden(&self.stack, &[sequence]).map_err(failed)?;
-        self.runner.logits(&self.head, hidden.values()).map_err(failed)
+        let hidden = self.runner.hidden(&[Sequence::all(ids)])?;
+        Ok(self.runner.logits(hidden.values())?)
     }
 }
 

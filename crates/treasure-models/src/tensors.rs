@@ -1,14 +1,15 @@
 //! What an architecture asks of a checkpoint, asked twice: once to check every name and shape, once to load.
 //!
 //! Guarantee: all missing, misshapen and unexpected tensors are reported in one error, before any
-//! weight is read. In the checking round every answer is empty, so it costs nothing.
+//! weight is read. Matrices are never read here: they know where their rows lie, and whoever packs them reads
+//! them. Vectors are read at once; in the checking round they are empty.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     Error, Result,
-    stack::{Layout, Linear, Norm, NormKind, Storage, Table},
-    weights::{TensorInfo, Weights},
+    stack::{Dense, Matrix, Norm, NormKind, RowSource},
+    weights::Weights,
 };
 
 #[derive(Clone, Copy, PartialEq)]
@@ -18,9 +19,8 @@ enum Round {
 }
 
 /// A checkpoint seen by an architecture.
-pub(crate) struct Tensors<'a> {
-    weights: &'a Weights,
-    storage: Storage,
+pub(crate) struct Tensors {
+    weights: Arc<Weights>,
     round: Round,
     asked: BTreeSet<String>,
     missing: BTreeSet<String>,
@@ -28,21 +28,19 @@ pub(crate) struct Tensors<'a> {
     parameters: u64,
 }
 
-impl<'a> Tensors<'a> {
+impl Tensors {
     /// Runs `build` in the checking round, reports everything that does not fit, then runs it for real.
     /// `ignored` says which other tensors a file may hold. Without `load` the result is an outline: all its
-    /// matrices are empty. Also returns the number of parameters.
+    /// vectors are empty. Also returns the number of parameters.
     pub(crate) fn build<T>(
-        weights: &'a Weights,
-        storage: Storage,
+        weights: &Arc<Weights>,
         place: &str,
         load: bool,
         ignored: impl Fn(&str) -> bool,
         mut build: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<(T, u64)> {
         let mut this = Self {
-            weights,
-            storage,
+            weights: Arc::clone(weights),
             round: Round::Check,
             asked: BTreeSet::new(),
             missing: BTreeSet::new(),
@@ -103,12 +101,12 @@ impl<'a> Tensors<'a> {
         self.round == Round::Check
     }
 
-    /// Notes the request; the tensor if it is to be read now.
-    fn ask(&mut self, name: &str, shape: &[usize]) -> Option<&'a TensorInfo> {
-        let info = self.weights.tensors().get(name);
+    /// Notes the request; whether the tensor is to be read now.
+    fn ask(&mut self, name: &str, shape: &[usize]) -> bool {
         if self.round == Round::Load {
-            return info;
+            return true;
         }
+        let info = self.weights.tensors().get(name);
         if self.asked.insert(name.to_owned()) {
             self.parameters += shape.iter().map(|&dim| dim as u64).product::<u64>();
         }
@@ -128,12 +126,12 @@ impl<'a> Tensors<'a> {
             }
             Some(_) => {}
         }
-        None
+        false
     }
 
     /// A whole tensor as f32; empty while checking.
     pub(crate) fn values(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
-        if self.ask(name, shape).is_none() {
+        if !self.ask(name, shape) {
             return Ok(Vec::new());
         }
         let mut values = vec![0.0; shape.iter().product()];
@@ -142,8 +140,24 @@ impl<'a> Tensors<'a> {
     }
 
     /// A matrix `[outputs, inputs]` without bias.
-    pub(crate) fn matrix(&mut self, name: &str, outputs: usize, inputs: usize) -> Result<Linear> {
-        self.matrix_rows(name, outputs, inputs, |row| row)
+    pub(crate) fn matrix(&mut self, name: &str, outputs: usize, inputs: usize) -> Matrix {
+        self.rows_of(name, [outputs, inputs], 0, outputs)
+    }
+
+    /// Rows `first..first + outputs` of a taller matrix, for projections stored together.
+    pub(crate) fn rows_of(
+        &mut self,
+        name: &str,
+        [rows, inputs]: [usize; 2],
+        first: usize,
+        outputs: usize,
+    ) -> Matrix {
+        self.ask(name, &[rows, inputs]);
+        let (weights, tensor) = (Arc::clone(&self.weights), name.to_owned());
+        Matrix::new(name, outputs, inputs, move |start: usize, to: &mut [f32]| {
+            let start = first + start;
+            weights.read_rows(&tensor, start..start + to.len() / inputs.max(1), to)
+        })
     }
 
     /// A matrix whose row `r` lies at row `place(r)` of the file.
@@ -152,46 +166,12 @@ impl<'a> Tensors<'a> {
         name: &str,
         outputs: usize,
         inputs: usize,
-        place: impl Fn(usize) -> usize,
-    ) -> Result<Linear> {
-        self.slice(name, &[outputs, inputs], 0, outputs, place)
-    }
-
-    /// Rows `first..first + outputs` of a taller matrix, for projections stored together.
-    pub(crate) fn rows_of(
-        &mut self,
-        name: &str,
-        shape: [usize; 2],
-        first: usize,
-        outputs: usize,
-    ) -> Result<Linear> {
-        self.slice(name, &shape, first, outputs, |row| row)
-    }
-
-    fn slice(
-        &mut self,
-        name: &str,
-        shape: &[usize; 2],
-        first: usize,
-        outputs: usize,
-        place: impl Fn(usize) -> usize,
-    ) -> Result<Linear> {
-        let inputs = shape[1];
-        if self.ask(name, shape).is_none() {
-            return Ok(nothing());
-        }
-        let in_order = (first..first + outputs).all(|row| place(row) == row);
-        Linear::stream(outputs, inputs, self.storage, |start, out: &mut [f32]| {
-            let start = first + start;
-            if in_order {
-                let rows = start..start + out.len() / inputs;
-                return self.weights.read_rows(name, rows, out);
-            }
-            for (r, row) in out.chunks_exact_mut(inputs).enumerate() {
-                let at = place(start + r);
-                self.weights.read_rows(name, at..at + 1, row)?;
-            }
-            Ok(())
+        place: impl Fn(usize) -> usize + Send + 'static,
+    ) -> Matrix {
+        let mut stored = self.matrix(name, outputs, inputs);
+        Matrix::new(name, outputs, inputs, move |start: usize, to: &mut [f32]| {
+            let mut rows = to.chunks_exact_mut(inputs.max(1)).enumerate();
+            rows.try_for_each(|(r, row)| stored.read(place(start + r), row))
         })
     }
 
@@ -201,14 +181,12 @@ impl<'a> Tensors<'a> {
         name: &str,
         outputs: usize,
         inputs: usize,
-        scale: &[f32],
-    ) -> Result<Linear> {
-        if self.ask(name, &[outputs, inputs]).is_none() {
-            return Ok(nothing());
-        }
-        Linear::stream(outputs, inputs, self.storage, |start, out: &mut [f32]| {
-            self.weights.read_rows(name, start..start + out.len() / inputs, out)?;
-            for (row, scale) in out.chunks_exact_mut(inputs).zip(&scale[start..]) {
+        scale: Vec<f32>,
+    ) -> Matrix {
+        let mut stored = self.matrix(name, outputs, inputs);
+        Matrix::new(name, outputs, inputs, move |start: usize, to: &mut [f32]| {
+            stored.read(start, to)?;
+            for (row, scale) in to.chunks_exact_mut(inputs.max(1)).zip(&scale[start..]) {
                 row.iter_mut().for_each(|x| *x *= scale);
             }
             Ok(())
@@ -222,41 +200,46 @@ impl<'a> Tensors<'a> {
         outputs: usize,
         inputs: usize,
         bias: bool,
-    ) -> Result<Linear> {
-        let linear = self.matrix(&format!("{name}.weight"), outputs, inputs)?;
+    ) -> Result<Matrix> {
+        let matrix = self.matrix(&format!("{name}.weight"), outputs, inputs);
         if !bias {
-            return Ok(linear);
+            return Ok(matrix);
         }
-        let bias = self.values(&format!("{name}.bias"), &[outputs])?;
-        Ok(linear.with_bias(bias))
+        Ok(matrix.with_bias(self.values(&format!("{name}.bias"), &[outputs])?))
+    }
+
+    /// `name.weight` and `name.bias` of a small layer that is computed once, in memory.
+    pub(crate) fn dense(&mut self, name: &str, outputs: usize, inputs: usize) -> Result<Dense> {
+        Ok(Dense {
+            weights: self.values(&format!("{name}.weight"), &[outputs, inputs])?,
+            bias: self.values(&format!("{name}.bias"), &[outputs])?,
+        })
     }
 
     /// GPT-2's `Conv1D`: `name.weight` `[inputs, outputs]` and `name.bias`, split into parts of
-    /// `outputs / parts` each.
-    pub(crate) fn conv1d(
+    /// `outputs / PARTS` each.
+    pub(crate) fn conv1d<const PARTS: usize>(
         &mut self,
         name: &str,
         outputs: usize,
         inputs: usize,
-        parts: usize,
-    ) -> Result<Vec<Linear>> {
-        let weights = self.values(&format!("{name}.weight"), &[inputs, outputs])?;
+    ) -> Result<[Matrix; PARTS]> {
+        let weight = format!("{name}.weight");
+        self.ask(&weight, &[inputs, outputs]);
         let bias = self.values(&format!("{name}.bias"), &[outputs])?;
-        if self.checking() {
-            return Ok((0..parts).map(|_| nothing()).collect());
-        }
-        let width = outputs / parts;
-        Ok((0..parts)
-            .map(|part| {
-                let columns = part * width..(part + 1) * width;
-                let block: Vec<f32> = weights
-                    .chunks_exact(outputs)
-                    .flat_map(|row| row[columns.clone()].iter().copied())
-                    .collect();
-                Linear::pack(&block, width, inputs, Layout::InOut, self.storage)
-                    .with_bias(bias[columns].to_vec())
-            })
-            .collect())
+        let width = outputs / PARTS;
+        Ok(std::array::from_fn(|part| {
+            let columns = Columns {
+                weights: Arc::clone(&self.weights),
+                tensor: weight.clone(),
+                shape: [inputs, outputs],
+                first: part * width,
+                count: width,
+                held: None,
+            };
+            let bias = bias.get(part * width..(part + 1) * width).unwrap_or_default();
+            Matrix::new(&weight, width, inputs, columns).with_bias(bias.to_vec())
+        }))
     }
 
     /// A norm with a weight and, if `bias`, a bias.
@@ -273,16 +256,6 @@ impl<'a> Tensors<'a> {
         Ok(Norm { kind, weight, bias, eps })
     }
 
-    /// A lookup table.
-    pub(crate) fn table(&mut self, name: &str, rows: usize, width: usize) -> Result<Table> {
-        if self.ask(name, &[rows, width]).is_none() {
-            return Ok(Table::Tied(Arc::new(nothing())));
-        }
-        Table::stream(rows, width, self.storage, |row, out: &mut [f32]| {
-            self.weights.read_rows(name, row..row + 1, out)
-        })
-    }
-
     /// The matrix of a token table that is also the decoder. If the file stores `decoder` as well, the
     /// two must be equal.
     pub(crate) fn tied(
@@ -291,15 +264,15 @@ impl<'a> Tensors<'a> {
         decoder: &str,
         rows: usize,
         width: usize,
-    ) -> Result<Linear> {
-        let linear = self.matrix(table, rows, width)?;
+    ) -> Result<Matrix> {
+        let matrix = self.matrix(table, rows, width);
         if self.has(decoder) {
             self.ask(decoder, &[rows, width]);
             if !self.checking() {
                 self.equal(table, decoder, rows, width)?;
             }
         }
-        Ok(linear)
+        Ok(matrix)
     }
 
     fn equal(&self, a: &str, b: &str, rows: usize, width: usize) -> Result<()> {
@@ -317,7 +290,43 @@ impl<'a> Tensors<'a> {
     }
 }
 
-/// The empty matrix of the checking round.
-fn nothing() -> Linear {
-    Linear::pack(&[], 0, 0, Layout::OutIn, Storage::F32)
+/// Columns of a stored matrix as the rows of another. Turned around at the first read and let go of after the
+/// last row, so that one matrix at a time is held.
+struct Columns {
+    weights: Arc<Weights>,
+    tensor: String,
+    /// Rows and columns as stored.
+    shape: [usize; 2],
+    first: usize,
+    count: usize,
+    held: Option<Vec<f32>>,
+}
+
+impl Columns {
+    fn turned(&self) -> Result<Vec<f32>> {
+        let [rows, columns] = self.shape;
+        let mut row = vec![0.0; columns];
+        let mut turned = vec![0.0; self.count * rows];
+        for r in 0..rows {
+            self.weights.read_rows(&self.tensor, r..r + 1, &mut row)?;
+            let wanted = &row[self.first..][..self.count];
+            turned[r..].iter_mut().step_by(rows).zip(wanted).for_each(|(to, x)| *to = *x);
+        }
+        Ok(turned)
+    }
+}
+
+impl RowSource for Columns {
+    fn read(&mut self, first: usize, to: &mut [f32]) -> Result<()> {
+        let held = match self.held.take() {
+            Some(held) => held,
+            None => self.turned()?,
+        };
+        let start = first * self.shape[0];
+        to.copy_from_slice(&held[start..start + to.len()]);
+        if start + to.len() < held.len() {
+            self.held = Some(held);
+        }
+        Ok(())
+    }
 }

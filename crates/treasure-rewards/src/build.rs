@@ -2,84 +2,15 @@
 //!
 //! Equal models are loaded once. Each leaf remembers what it scored for the whole run ([`RunCache`]).
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use treasure_models::{Classifier, LoadOptions, ModelStore};
+use treasure_models::{Classifier, ModelStore};
 
 use crate::{
-    Composite, Error, RUN_CACHE_BYTES, Result, RunCache, Spec, TextOptions, TextReward,
-    exec::Exec,
+    Composite, Error, Preset, Result, RewardOptions, RunCache, Spec, TextReward,
     neural::{ClassifierReward, NelboReward, ScorerReward, failed},
-    remote::{self, RemoteOptions},
-    rules,
     spec::{Judge, Leaf, ValueKind},
 };
-
-/// Whose conventions rewards follow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Preset {
-    /// Whole texts, −mean NLL.
-    #[default]
-    Plain,
-    /// The reference protocol: classifiers see 50 tokens with the two special ones (sentiment 512),
-    /// scorers 19 tokens of the stripped text at −ln 2 · mean NLL.
-    Fk,
-}
-
-impl Preset {
-    /// Tokens a classifier sees in the reference protocol, special ones included.
-    pub const FK_CLASSIFIER_TOKENS: usize = 50;
-    /// Tokens the sentiment classifier sees there.
-    pub const FK_SENTIMENT_TOKENS: usize = 512;
-    /// Tokens a scorer sees there, BOS not counted.
-    pub const FK_SCORER_TOKENS: usize = 19;
-
-    /// How text is prepared: the reference cleaned up spaces and read the first 100 generated tokens
-    /// for classifiers, 50 for the scorer.
-    pub fn text_options(self, spec: &Spec) -> TextOptions {
-        let scores = |leaf: &Leaf| matches!(leaf, Leaf::Perplexity | Leaf::Scorer { .. });
-        match self {
-            Self::Plain => TextOptions::default(),
-            Self::Fk => {
-                let only_scorers = spec.leaves().iter().all(|(_, leaf)| scores(leaf));
-                TextOptions { clean_up: true, trim: Some(if only_scorers { 50 } else { 100 }) }
-            }
-        }
-    }
-}
-
-/// How rewards are built.
-#[derive(Clone)]
-pub struct RewardOptions {
-    /// Whose conventions they follow.
-    pub preset: Preset,
-    /// Texts per batch (`--reward-batch`), instead of each reward's own size.
-    pub batch: Option<usize>,
-    /// What the run's memory of scored texts may hold, per reward.
-    pub cache_bytes: usize,
-    /// How models are loaded.
-    pub load: LoadOptions,
-    /// How servers are treated.
-    pub remote: RemoteOptions,
-    /// How long a program may take for a line.
-    pub exec_timeout: Duration,
-    /// Rewards that the caller handed in, for `own:NAME`.
-    pub own: HashMap<String, Arc<dyn TextReward>>,
-}
-
-impl Default for RewardOptions {
-    fn default() -> Self {
-        Self {
-            preset: Preset::Plain,
-            batch: None,
-            cache_bytes: RUN_CACHE_BYTES,
-            load: LoadOptions::default(),
-            remote: RemoteOptions::from_env(),
-            exec_timeout: Duration::from_secs(60),
-            own: HashMap::new(),
-        }
-    }
-}
 
 /// Builds rewards; their models are those of a store.
 pub struct Rewards {
@@ -99,6 +30,7 @@ impl Rewards {
             let reward = self.leaf(written, leaf)?;
             Ok(Arc::new(RunCache::new(reward, self.options.cache_bytes)))
         })?;
+        let composite = composite.with_interrupt(self.options.interrupt.clone());
         Ok(Arc::new(match self.options.batch {
             Some(size) => composite.with_batch_size(size),
             None => composite,
@@ -125,14 +57,7 @@ impl Rewards {
                     model.map_err(|error| failed(name, "cannot load the denoiser", error))?;
                 Arc::new(NelboReward::new(name, model))
             }
-            Leaf::Regex(pattern) => Arc::new(rules::Pattern::new(name, pattern)?),
-            Leaf::Contains(words) => Arc::new(rules::Contains::new(name, words)),
-            Leaf::Avoids(words) => Arc::new(rules::Avoids::new(name, words)),
-            Leaf::Length { min, max } => Arc::new(rules::Length::new(name, *min, *max)),
-            Leaf::JsonSchema { file, anywhere } => {
-                Arc::new(rules::JsonSchema::from_file(name, file, *anywhere)?)
-            }
-            Leaf::Distinct(size) => Arc::new(rules::Distinct::new(name, *size)),
+            Leaf::Rule(rule) => rule.build(name)?,
             Leaf::Own(own) => match self.options.own.get(own) {
                 Some(reward) => reward.clone(),
                 None => {
@@ -140,12 +65,19 @@ impl Rewards {
                     return Err(Error::reward(name, message));
                 }
             },
-            Leaf::Exec(command) => Arc::new(Exec::new(name, command, self.options.exec_timeout)),
+            #[cfg(feature = "exec")]
+            Leaf::Exec(command) => {
+                let exec = crate::Exec::new(name, command, self.options.exec_timeout);
+                Arc::new(exec.with_interrupt(self.options.interrupt.clone()))
+            }
+            #[cfg(feature = "remote")]
             Leaf::Remote(remote) => {
                 let mut options = self.options.remote.clone();
                 options.batch = self.options.batch.unwrap_or(options.batch);
-                remote::connect(name, remote, &options)?
+                crate::remote::connect(name, remote, &options, &self.options.interrupt)?
             }
+            #[cfg(not(all(feature = "exec", feature = "remote")))]
+            _ => return Err(Error::reward(name, "not in this build: a cargo feature is missing")),
         })
     }
 

@@ -1,7 +1,7 @@
 //! A memory of scored texts, shared by all samples of a run.
 //!
 //! Guarantee: it saves time only. A text's number is the one its reward gave, and how much is
-//! remembered (bounded, oldest half forgotten first) shows in no result.
+//! remembered (bounded, the longest unused forgotten first) shows in no result.
 
 use std::{
     collections::HashMap,
@@ -11,6 +11,7 @@ use std::{
     },
 };
 
+use lru::LruCache;
 use treasure_core::TokenId;
 
 use crate::{Explained, Range, Result, TextReward, Window, window};
@@ -18,46 +19,41 @@ use crate::{Explained, Range, Result, TextReward, Window, window};
 /// What a run cache may hold unless told otherwise.
 pub const RUN_CACHE_BYTES: usize = 64 << 20;
 
-/// Bytes a remembered text takes beside its own: the number, the key's pointer and the table's slack.
-const ENTRY_OVERHEAD: usize = 64;
+/// Bytes a remembered text takes beside its own: the number, the key's pointer, its place in
+/// the order and the table's slack.
+const ENTRY_OVERHEAD: usize = 96;
 
 /// A reward that remembers what it has scored.
 pub struct RunCache {
     inner: Vec<Arc<dyn TextReward>>,
-    memory: Mutex<Generations>,
+    memory: Mutex<Memory>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
-/// Two halves: when the young one is full it becomes the old one, and the old one is forgotten.
-struct Generations {
-    young: HashMap<Box<str>, f64>,
-    old: HashMap<Box<str>, f64>,
-    young_bytes: usize,
-    half: usize,
+/// Scored texts, the longest unused forgotten first.
+struct Memory {
+    texts: LruCache<Box<str>, f64>,
+    bytes: usize,
+    limit: usize,
 }
 
-impl Generations {
+impl Memory {
     fn find(&mut self, text: &str) -> Option<f64> {
-        if let Some(&value) = self.young.get(text) {
-            return Some(value);
-        }
-        let value = *self.old.get(text)?;
-        self.keep(text, value);
-        Some(value)
+        self.texts.get(text).copied()
     }
 
     fn keep(&mut self, text: &str, value: f64) {
-        let bytes = text.len() + ENTRY_OVERHEAD;
-        if bytes > self.half {
+        if text.len() + ENTRY_OVERHEAD > self.limit {
             return;
         }
-        if self.young_bytes + bytes > self.half {
-            self.old = std::mem::take(&mut self.young);
-            self.young_bytes = 0;
+        if self.texts.put(text.into(), value).is_none() {
+            self.bytes += text.len() + ENTRY_OVERHEAD;
         }
-        if self.young.insert(text.into(), value).is_none() {
-            self.young_bytes += bytes;
+        while self.bytes > self.limit
+            && let Some((text, _)) = self.texts.pop_lru()
+        {
+            self.bytes -= text.len() + ENTRY_OVERHEAD;
         }
     }
 }
@@ -67,12 +63,7 @@ impl RunCache {
     pub fn new(inner: Arc<dyn TextReward>, bytes: usize) -> Self {
         Self {
             inner: vec![inner],
-            memory: Mutex::new(Generations {
-                young: HashMap::new(),
-                old: HashMap::new(),
-                young_bytes: 0,
-                half: bytes / 2,
-            }),
+            memory: Mutex::new(Memory { texts: LruCache::unbounded(), bytes: 0, limit: bytes }),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
@@ -92,7 +83,7 @@ impl RunCache {
         self.inner[0].as_ref()
     }
 
-    fn memory(&self) -> MutexGuard<'_, Generations> {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
         // Every update leaves the memory whole, so a thread that died with the lock left nothing half-done.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,6 +134,10 @@ impl TextReward for RunCache {
 
     fn range(&self) -> Range {
         self.inner().range()
+    }
+
+    fn is_rule(&self) -> bool {
+        self.inner().is_rule()
     }
 
     fn window(&self, text: &str) -> Result<Window> {

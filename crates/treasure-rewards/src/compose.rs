@@ -1,48 +1,20 @@
 //! Composition: one reward out of several, each scored once per text.
 //!
-//! Guarantees: equal rewards written twice are scored once; every number is checked, so that a NaN
-//! names the reward and the text it came from; batch sizes change no number.
+//! Guarantees: equal rewards written twice are scored once; every number is checked here and nowhere else
+//! against what its reward promised, so that a NaN or a positive log-probability names the reward and the text
+//! it came from; batch sizes change no number.
 
 use std::{collections::HashMap, sync::Arc};
 
 use treasure_core::TokenId;
 
 use crate::{
-    Error, Explained, Range, Result, Spec, TextReward, Window,
+    Error, Explained, Interrupt, Range, Result, Spec, TextReward, Window,
     error::quoted,
-    spec::{Kind, Leaf, Node},
+    expr::Expr,
+    spec::{Leaf, Node},
     window,
 };
-
-/// An expression over the values of the leaves.
-#[derive(Clone, Debug)]
-enum Expr {
-    Leaf(usize),
-    Sum(Vec<Expr>),
-    Weighted(f64, Box<Expr>),
-    Min(Vec<Expr>),
-    Product(Vec<Expr>),
-    AtLeast(Box<Expr>, f64),
-    AtMost(Box<Expr>, f64),
-    Step(Box<Expr>, f64),
-}
-
-impl Expr {
-    fn of(&self, leaves: &[f64]) -> f64 {
-        match self {
-            Self::Leaf(index) => leaves[*index],
-            Self::Sum(parts) => parts.iter().map(|part| part.of(leaves)).sum(),
-            Self::Weighted(weight, part) => weight * part.of(leaves),
-            Self::Min(parts) => {
-                parts.iter().map(|part| part.of(leaves)).fold(f64::INFINITY, f64::min)
-            }
-            Self::Product(parts) => parts.iter().map(|part| part.of(leaves)).product(),
-            Self::AtLeast(part, threshold) => (part.of(leaves) - threshold).min(0.0),
-            Self::AtMost(part, threshold) => (threshold - part.of(leaves)).min(0.0),
-            Self::Step(part, threshold) => f64::from(part.of(leaves) >= *threshold),
-        }
-    }
-}
 
 /// A text's total with its parts.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +23,8 @@ pub struct Breakdown {
     pub total: f64,
     /// The parts as written with their values, in order; a weighted part has its weighted value.
     pub parts: Vec<(String, f64)>,
+    /// The rules that the text does not meet though the reward grows with them.
+    pub unmet: Vec<String>,
     /// What led to it: a lone reward's own detail, else one entry per reward that has some.
     pub detail: Option<serde_json::Value>,
 }
@@ -61,8 +35,11 @@ pub struct Composite {
     leaves: Vec<Arc<dyn TextReward>>,
     root: Expr,
     parts: Vec<(String, Expr)>,
+    /// The rewards that are rules which the whole grows with.
+    rules: Vec<usize>,
     range: Range,
     batch: Option<usize>,
+    interrupt: Interrupt,
 }
 
 impl Composite {
@@ -79,17 +56,19 @@ impl Composite {
                 places.insert(written.into(), leaves.len() - 1);
             }
         }
+        let expr = |node: &Node| Expr::new(node, &mut |written, _| places[written]);
+        let root = expr(&spec.root);
+        let ranges: Vec<Range> = leaves.iter().map(|leaf| leaf.range()).collect();
+        let parts = spec.parts().into_iter();
         Ok(Self {
             name: spec.to_string(),
-            root: expr(&spec.root, &places),
-            parts: spec
-                .parts()
-                .into_iter()
-                .map(|part| (part.written.clone(), expr(part, &places)))
-                .collect(),
-            range: spec.range(),
+            range: root.of(&ranges),
+            rules: rules(&root, &leaves),
+            root,
+            parts: parts.map(|part| (part.written.clone(), expr(part))).collect(),
             leaves,
             batch: None,
+            interrupt: Interrupt::NEVER,
         })
     }
 
@@ -99,9 +78,11 @@ impl Composite {
             name: reward.name().into(),
             root: Expr::Leaf(0),
             parts: vec![(reward.name().into(), Expr::Leaf(0))],
+            rules: rules(&Expr::Leaf(0), std::slice::from_ref(&reward)),
             range: reward.range(),
             leaves: vec![reward],
             batch: None,
+            interrupt: Interrupt::NEVER,
         }
     }
 
@@ -110,6 +91,18 @@ impl Composite {
     pub fn with_batch_size(mut self, size: usize) -> Self {
         self.batch = Some(size.max(1));
         self
+    }
+
+    /// Ends between two batches when `interrupt` is raised.
+    #[must_use]
+    pub fn with_interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.interrupt = interrupt;
+        self
+    }
+
+    /// The rules in it that the whole grows with: what a text that is wanted meets.
+    pub fn rules(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|&rule| self.leaves[rule].name())
     }
 
     /// The rewards it is made of, each once.
@@ -122,56 +115,64 @@ impl Composite {
         window::seen(&self.leaves, text)
     }
 
-    /// Every reward's value of every text.
-    fn columns(&self, texts: &[&str]) -> Result<Vec<Vec<f64>>> {
+    /// Every reward's row of every item, in batches, checked.
+    fn columns<Item>(
+        &self,
+        items: &[Item],
+        ask: impl Fn(&dyn TextReward, &[Item]) -> Result<Vec<Explained>>,
+        show: impl Fn(&Item) -> String,
+    ) -> Result<Vec<Vec<Explained>>> {
         let mut columns = Vec::with_capacity(self.leaves.len());
         for leaf in &self.leaves {
-            let mut column = Vec::with_capacity(texts.len());
-            for chunk in texts.chunks(self.batch_of(leaf.as_ref())) {
-                let values = leaf.score(chunk)?;
-                checked(leaf.name(), &values, chunk.len(), |row| quoted(chunk[row]))?;
-                column.extend(values);
+            let range = leaf.range();
+            let mut column = Vec::with_capacity(items.len());
+            for chunk in items.chunks(self.batch_of(leaf.as_ref())) {
+                self.interrupt.check(leaf.name())?;
+                let mut rows = ask(leaf.as_ref(), chunk)?;
+                if rows.len() != chunk.len() {
+                    let (wanted, got) = (chunk.len(), rows.len());
+                    let message =
+                        format!("expected {wanted} numbers for {wanted} texts, got {got}");
+                    return Err(Error::reward(leaf.name(), message));
+                }
+                for (row, item) in rows.iter_mut().zip(chunk) {
+                    row.value = admitted(leaf.name(), range, row.value, || show(item))?;
+                }
+                column.extend(rows);
             }
             columns.push(column);
         }
         Ok(columns)
     }
 
+    fn scores(&self, texts: &[&str]) -> Result<Vec<Vec<Explained>>> {
+        let ask = |leaf: &dyn TextReward, texts: &[&str]| {
+            Ok(leaf.score(texts)?.into_iter().map(Explained::plain).collect())
+        };
+        self.columns(texts, ask, |text| quoted(text))
+    }
+
     /// Scores texts, part by part, without detail: texts that were scored before cost nothing.
     pub fn score_parts(&self, texts: &[&str]) -> Result<Vec<Breakdown>> {
-        let plain = |column: Vec<f64>| column.into_iter().map(Explained::plain).collect();
-        let columns = self.columns(texts)?.into_iter().map(plain).collect();
-        Ok(self.join(columns, texts.len()))
+        self.join(&self.scores(texts)?, texts, |text| quoted(text))
     }
 
     /// Scores texts, part by part, with the detail of each reward, which is always asked afresh.
     pub fn breakdown(&self, texts: &[&str]) -> Result<Vec<Breakdown>> {
-        let mut columns = Vec::with_capacity(self.leaves.len());
-        for leaf in &self.leaves {
-            let mut column = Vec::with_capacity(texts.len());
-            for chunk in texts.chunks(self.batch_of(leaf.as_ref())) {
-                column.extend(leaf.explain(chunk)?);
-            }
-            let values: Vec<f64> = column.iter().map(|row| row.value).collect();
-            checked(leaf.name(), &values, texts.len(), |row| quoted(texts[row]))?;
-            columns.push(column);
-        }
-        Ok(self.join(columns, texts.len()))
+        let ask = |leaf: &dyn TextReward, texts: &[&str]| leaf.explain(texts);
+        self.join(&self.columns(texts, ask, |text| quoted(text))?, texts, |text| quoted(text))
     }
 
     /// Scores token ids of the reward's own vocabulary as they are, with no special tokens added.
     pub fn breakdown_ids(&self, ids: &[&[TokenId]]) -> Result<Vec<Breakdown>> {
-        let mut columns = Vec::with_capacity(self.leaves.len());
-        for leaf in &self.leaves {
-            let mut column = Vec::with_capacity(ids.len());
-            for chunk in ids.chunks(self.batch_of(leaf.as_ref())) {
-                column.extend(leaf.explain_ids(chunk)?);
-            }
-            let values: Vec<f64> = column.iter().map(|row| row.value).collect();
-            checked(leaf.name(), &values, ids.len(), |row| format!("ids {:?}", ids[row]))?;
-            columns.push(column);
-        }
-        Ok(self.join(columns, ids.len()))
+        let ask = |leaf: &dyn TextReward, ids: &[&[TokenId]]| leaf.explain_ids(ids);
+        let show = |ids: &&[TokenId]| format!("ids {ids:?}");
+        self.join(&self.columns(ids, ask, show)?, ids, show)
+    }
+
+    /// The whole reward of one row of values.
+    fn total(&self, values: &[f64], item: impl Fn() -> String) -> Result<f64> {
+        admitted(&self.name, self.range, self.root.of(values), item)
     }
 
     fn batch_of(&self, leaf: &dyn TextReward) -> usize {
@@ -181,10 +182,15 @@ impl Composite {
         }
     }
 
-    fn join(&self, columns: Vec<Vec<Explained>>, rows: usize) -> Vec<Breakdown> {
+    fn join<Item>(
+        &self,
+        columns: &[Vec<Explained>],
+        items: &[Item],
+        show: impl Fn(&Item) -> String,
+    ) -> Result<Vec<Breakdown>> {
         let row = |row: usize| {
             let values: Vec<f64> = columns.iter().map(|column| column[row].value).collect();
-            let detail = match columns.as_slice() {
+            let detail = match columns {
                 [only] => only[row].detail.clone(),
                 several => {
                     let entries: serde_json::Map<_, _> = self
@@ -198,17 +204,16 @@ impl Composite {
                     (!entries.is_empty()).then_some(entries.into())
                 }
             };
-            Breakdown {
-                total: self.root.of(&values),
-                parts: self
-                    .parts
-                    .iter()
-                    .map(|(written, part)| (written.clone(), part.of(&values)))
-                    .collect(),
+            let parts = self.parts.iter();
+            let unmet = self.rules.iter().filter(|&&rule| values[rule] < 1.0);
+            Ok(Breakdown {
+                unmet: unmet.map(|&rule| self.leaves[rule].name().into()).collect(),
+                total: self.total(&values, || show(&items[row]))?,
+                parts: parts.map(|(written, part)| (written.clone(), part.of(&values))).collect(),
                 detail,
-            }
+            })
         };
-        (0..rows).map(row).collect()
+        (0..items.len()).map(row).collect()
     }
 }
 
@@ -218,16 +223,23 @@ impl TextReward for Composite {
     }
 
     fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        let columns = self.columns(texts)?;
-        let total = |row: usize| {
-            let values: Vec<f64> = columns.iter().map(|column| column[row]).collect();
-            self.root.of(&values)
+        let columns = self.scores(texts)?;
+        let mut values = vec![0.0; columns.len()];
+        let total = |(row, text): (usize, &&str)| {
+            for (value, column) in values.iter_mut().zip(&columns) {
+                *value = column[row].value;
+            }
+            self.total(&values, || quoted(text))
         };
-        Ok((0..texts.len()).map(total).collect())
+        texts.iter().enumerate().map(total).collect()
     }
 
     fn range(&self) -> Range {
         self.range
+    }
+
+    fn is_rule(&self) -> bool {
+        matches!((&self.root, self.leaves.as_slice()), (Expr::Leaf(_), [only]) if only.is_rule())
     }
 
     fn window(&self, text: &str) -> Result<Window> {
@@ -254,37 +266,19 @@ impl TextReward for Composite {
     }
 }
 
-fn expr(node: &Node, places: &HashMap<String, usize>) -> Expr {
-    let all = |parts: &[Node]| parts.iter().map(|part| expr(part, places)).collect();
-    let one = |part: &Node| Box::new(expr(part, places));
-    match &node.kind {
-        Kind::Leaf(_) => Expr::Leaf(places[&node.written]),
-        Kind::Sum(parts) => Expr::Sum(all(parts)),
-        Kind::Weighted(weight, part) => Expr::Weighted(*weight, one(part)),
-        Kind::Min(parts) => Expr::Min(all(parts)),
-        Kind::Product(parts) => Expr::Product(all(parts)),
-        Kind::AtLeast(part, threshold) => Expr::AtLeast(one(part), *threshold),
-        Kind::AtMost(part, threshold) => Expr::AtMost(one(part), *threshold),
-        Kind::Step(part, threshold) => Expr::Step(one(part), *threshold),
-    }
+/// The rewards that are rules which the whole grows with, each once.
+fn rules(root: &Expr, leaves: &[Arc<dyn TextReward>]) -> Vec<usize> {
+    let mut found = root.rising_leaves();
+    found.sort_unstable();
+    found.dedup();
+    found.retain(|&leaf| leaves[leaf].is_rule());
+    found
 }
 
-/// One finite number per text, or an error that names the reward and the text.
-fn checked(
-    name: &str,
-    values: &[f64],
-    wanted: usize,
-    text: impl Fn(usize) -> String,
-) -> Result<()> {
-    if values.len() != wanted {
-        let message = format!("expected {wanted} numbers for {wanted} texts, got {}", values.len());
-        return Err(Error::reward(name, message));
-    }
-    match values.iter().position(|value| !value.is_finite()) {
-        None => Ok(()),
-        Some(row) => Err(Error::reward(
-            name,
-            format!("expected a finite number, got {} for the text {}", values[row], text(row)),
-        )),
-    }
+/// The one door: a number that its reward promised, or an error that names the reward and the text.
+fn admitted(name: &str, range: Range, value: f64, text: impl Fn() -> String) -> Result<f64> {
+    range.admit(value).ok_or_else(|| {
+        let expected = if value.is_finite() { range.to_string() } else { "a finite number".into() };
+        Error::reward(name, format!("expected {expected}, got {value} for the text {}", text()))
+    })
 }

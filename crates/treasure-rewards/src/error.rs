@@ -1,7 +1,8 @@
 //! What can go wrong with a reward: the thing first, then what was expected and what came.
 //!
 //! Every error that a user can act on carries a hint, apart from its message, so that a program can
-//! print it on a line of its own.
+//! print it on a line of its own. What servers, programs and files said reaches no terminal raw: control
+//! characters are shown, line breaks apart.
 
 use crate::SpecError;
 
@@ -15,6 +16,12 @@ pub enum Error {
     /// A specification that cannot be read.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// A reward that was waiting when its caller raised the [`Interrupt`](crate::Interrupt).
+    #[error("{name}: interrupted")]
+    Interrupted {
+        /// The reward as the user wrote it.
+        name: String,
+    },
     /// A reward that cannot be built or that failed.
     #[error("{name}: {message}")]
     Reward {
@@ -33,15 +40,26 @@ pub enum Error {
 impl Error {
     /// A reward called `name` failed.
     pub fn reward(name: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Reward { name: name.into(), message: message.into(), hint: None, source: None }
+        let (name, message) = (visible(&name.into()), visible(&message.into()));
+        Self::Reward { name, message, hint: None, source: None }
+    }
+
+    /// Whether an error, or one that led to it, is a reward's being interrupted.
+    pub fn is_interruption(error: &(dyn std::error::Error + 'static)) -> bool {
+        let chain = std::iter::successors(Some(error), |&error| error.source());
+        let interrupted = |error: &(dyn std::error::Error + 'static)| {
+            matches!(error.downcast_ref(), Some(Self::Interrupted { .. }))
+        };
+        chain.into_iter().any(interrupted)
     }
 
     /// Adds what the user can do about it.
     #[must_use]
     pub fn with_hint(mut self, text: impl Into<String>) -> Self {
         match &mut self {
-            Self::Reward { hint, .. } => *hint = Some(text.into()),
+            Self::Reward { hint, .. } => *hint = Some(visible(&text.into())),
             Self::Spec(error) => error.hint = Some(text.into()),
+            Self::Interrupted { .. } => {}
         }
         self
     }
@@ -63,6 +81,7 @@ impl Error {
         match self {
             Self::Spec(error) => error.hint.as_deref(),
             Self::Reward { hint, .. } => hint.as_deref(),
+            Self::Interrupted { .. } => None,
         }
     }
 }
@@ -75,6 +94,11 @@ impl From<Error> for treasure_core::Error {
                 message: error.to_string(),
                 source: Some(Box::new(error)),
             },
+            Error::Interrupted { name } => Self::Reward {
+                name: name.clone(),
+                message: "interrupted".into(),
+                source: Some(Box::new(Error::Interrupted { name })),
+            },
             Error::Reward { name, message, hint, source } => Self::Reward {
                 name: name.clone(),
                 message: message.clone(),
@@ -86,6 +110,27 @@ impl From<Error> for treasure_core::Error {
             },
         }
     }
+}
+
+/// A text with what a terminal would obey made visible: `\u{1b}` for the character. Line breaks stay.
+pub(crate) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => shown.push(c),
+            // Control characters, and those that change the direction of what follows.
+            c if c.is_control() => shown.extend(c.escape_debug()),
+            '\u{61c}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' => {
+                shown.extend(c.escape_unicode());
+            }
+            _ => shown.push(c),
+        }
+    }
+    shown
 }
 
 /// A text in an error message: its beginning, quoted, with line breaks visible.

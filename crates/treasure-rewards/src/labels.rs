@@ -1,6 +1,6 @@
 //! Labels by name or index, and what to say when a classifier has no such label.
 
-use crate::{Error, Range, Result, spec::ValueKind};
+use crate::{Error, Result, spec::names::nearest};
 
 /// The index of the label a user asked for: by name in any case, else by number.
 pub(crate) fn find(known: &[String], wanted: &str) -> Option<usize> {
@@ -23,16 +23,12 @@ pub(crate) fn find_or_only(name: &str, known: &[String], wanted: Option<&str>) -
     }
 }
 
-/// The numbers of a classifier. Without a label it may be a reward model, whose one number is anything.
-pub(crate) fn range(wanted: Option<&str>, value: ValueKind) -> Range {
-    match (wanted, value) {
-        (None, ValueKind::LogProb) => Range::ANY,
-        (_, value) => value.range(),
-    }
-}
-
 /// The error for a label that a classifier does not have.
 pub(crate) fn unknown(name: &str, known: &[String], wanted: &str) -> Error {
     let message = format!("no label {wanted:?}; the labels are {}", known.join(", "));
-    Error::reward(name, message)
+    let error = Error::reward(name, message);
+    match nearest(wanted, known.iter().map(String::as_str)) {
+        Some(known) => error.with_hint(format!("did you mean #{known}?")),
+        None => error,
+    }
 }

@@ -9,13 +9,19 @@ mod cache;
 mod cleanup;
 mod compose;
 mod error;
+#[cfg(feature = "exec")]
 mod exec;
+mod expr;
+mod interrupt;
 mod judge;
 mod labels;
 mod layout;
 pub mod metrics;
 pub mod neural;
+mod options;
 mod pipeline;
+mod range;
+#[cfg(feature = "remote")]
 pub mod remote;
 mod reward;
 pub mod rules;
@@ -23,17 +29,20 @@ pub mod spec;
 mod start;
 mod window;
 
-pub use build::{Preset, RewardOptions, Rewards};
+pub use build::Rewards;
 pub use cache::{RUN_CACHE_BYTES, RunCache};
 pub use cleanup::clean_up_spaces;
 pub use compose::{Breakdown, Composite};
 pub use error::{Error, Result};
+#[cfg(feature = "exec")]
 pub use exec::Exec;
+pub use interrupt::Interrupt;
 pub use judge::{HeldOut, Verdict};
 pub use layout::{Detokenize, Layout, Piece, Rendered};
+pub use options::{Preset, RemoteOptions, RewardOptions};
 pub use pipeline::{Pipeline, TextOptions};
-pub use remote::RemoteOptions;
-pub use reward::{Explained, Range, TextReward, Window};
+pub use range::Range;
+pub use reward::{Explained, TextReward, Window};
 pub use spec::{Spec, SpecError};
 pub use start::{Part, Start, TextModel};
 

@@ -5,30 +5,7 @@
 
 use treasure_core::TokenId;
 
-use crate::{Error, Result};
-
-/// The numbers a reward can give.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Range {
-    /// No number is below this.
-    pub low: f64,
-    /// No number is above this.
-    pub high: f64,
-}
-
-impl Range {
-    /// Any number.
-    pub const ANY: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY };
-    /// From 0 to 1, as rules, probabilities and accuracies.
-    pub const UNIT: Self = Self { low: 0.0, high: 1.0 };
-    /// At most 0, as log-probabilities.
-    pub const AT_MOST_ZERO: Self = Self { low: f64::NEG_INFINITY, high: 0.0 };
-
-    /// Whether every number lies in [0, 1].
-    pub fn is_unit(&self) -> bool {
-        self.low >= 0.0 && self.high <= 1.0
-    }
-}
+use crate::{Error, Range, Result};
 
 /// How much of a text a reward looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +26,9 @@ pub enum Window {
 pub struct Explained {
     /// The reward.
     pub value: f64,
-    /// What led to it: `{"labels": {name: log-probability}}` of a classifier,
-    /// `{"nll_mean", "tokens"}` of a scorer, nothing for most rules.
+    /// What led to it: `{"labels": {name: log-probability}}` of a classifier (`raw:` has `logits`),
+    /// `{"nll_mean", "tokens"}` of a scorer, nothing for most rules. Where the reward looked at a part of the
+    /// text, also `truncated`, how many `tokens` it saw and how many there are, `of_tokens`.
     pub detail: Option<serde_json::Value>,
 }
 
@@ -59,25 +37,32 @@ impl Explained {
     pub fn plain(value: f64) -> Self {
         Self { value, detail: None }
     }
+
+    /// Says in the detail that only `seen` of `all` tokens were looked at, if that is so.
+    #[must_use]
+    pub(crate) fn cut(mut self, all: usize, seen: usize) -> Self {
+        if let Some(serde_json::Value::Object(detail)) = self.detail.as_mut().filter(|_| all > seen)
+        {
+            detail.insert("truncated".into(), true.into());
+            detail.entry("tokens").or_insert(seen.into());
+            detail.insert("of_tokens".into(), all.into());
+        }
+        self
+    }
 }
 
 /// A reward on text; higher is better.
+///
+/// Two methods make one; the others say what it reads, how it explains itself and what it promises, and have
+/// defaults that are right for any reward, though slower.
 pub trait TextReward: Send + Sync {
     /// A short name for messages and for the keys of `rewards`.
     fn name(&self) -> &str;
 
+    // How it scores.
+
     /// One number per text, in order, each independent of the rest of the batch.
     fn score(&self, texts: &[&str]) -> Result<Vec<f64>>;
-
-    /// The numbers it can give. `product` accepts only rewards within [0, 1].
-    fn range(&self) -> Range {
-        Range::ANY
-    }
-
-    /// How much of a text it looks at. Texts that agree inside the window must score the same.
-    fn window(&self, _text: &str) -> Result<Window> {
-        Ok(Window::Whole)
-    }
 
     /// Like [`score`](Self::score), with what led to each number.
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
@@ -90,8 +75,28 @@ pub trait TextReward: Send + Sync {
             .with_hint("token ids need a classifier or a scorer: hf:, ppl: or a short name"))
     }
 
+    // What it reads.
+
+    /// How much of a text it looks at. Texts that agree inside the window must score the same.
+    fn window(&self, _text: &str) -> Result<Window> {
+        Ok(Window::Whole)
+    }
+
     /// How many texts to hand over at a time.
     fn batch_size(&self) -> usize {
         32
+    }
+
+    // What it promises.
+
+    /// The numbers it can give; one outside is an error when it is combined or asked by a search. `product`
+    /// accepts only rewards within [0, 1], and a search may skip what an upper bound rules out.
+    fn range(&self) -> Range {
+        Range::ANY
+    }
+
+    /// Whether 1 means that a rule is met and anything less that it is not.
+    fn is_rule(&self) -> bool {
+        false
     }
 }

@@ -90,7 +90,12 @@ impl Start {
     }
 
     /// A prompt in a sequence of `length` tokens, special tokens and prompt included.
-    fn whole(model: &dyn TextModel, prompt: &str, length: usize, min_length: usize) -> Result<Self> {
+    fn whole(
+        model: &dyn TextModel,
+        prompt: &str,
+        length: usize,
+        min_length: usize,
+    ) -> Result<Self> {
         let taken = Self::prompt(model, prompt, 1, 0)?.state.len() - 1;
         if taken >= length {
             let what = format!("prompt {prompt:?}");
@@ -151,7 +156,9 @@ impl Start {
             let expected = format!("at most {most} tokens, the longest the model takes");
             let masks = slots.iter().filter(|slot| slot.is_none()).count();
             let hint = match masks.checked_sub(got - most) {
-                Some(fits @ 1..) => format!("shorten the prompt, or generate {fits} tokens at most"),
+                Some(fits @ 1..) => {
+                    format!("shorten the prompt, or generate {fits} tokens at most")
+                }
                 _ => "shorten the prompt".to_owned(),
             };
             return Err(Error::expected("prompt and text", expected, got).with_hint(hint));

@@ -110,7 +110,7 @@ pub fn nelbo(table: &JointTable, tokens: &[TokenId]) -> f64 {
 }
 
 /// The discrete NELBO of Appendix B with T steps on a schedule, by enumeration of all masks, with the
-/// reconstruction term for masks left at t = 0.
+/// reconstruction term for masks left at t = 0. The process begins with masks alone, as the sampler does.
 pub fn nelbo_discrete(
     table: &JointTable,
     tokens: &[TokenId],
@@ -127,7 +127,8 @@ pub fn nelbo_discrete(
         })
         .collect();
     let expected = |t: f64| -> f64 {
-        let alpha = schedule.alpha(t);
+        let prior = schedule.alpha(1.0);
+        let alpha = (schedule.alpha(t) - prior) / (1.0 - prior);
         (0u32..1 << len)
             .map(|mask| {
                 let n = mask.count_ones() as i32;

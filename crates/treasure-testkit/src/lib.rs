@@ -7,9 +7,7 @@ pub mod exact;
 pub mod golden;
 pub mod laws;
 mod rewards;
-mod rows;
 mod table;
 
 pub use rewards::{FnReward, TableReward};
-pub use rows::answer_from_rows;
 pub use table::JointTable;

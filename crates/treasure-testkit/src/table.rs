@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use treasure_core::{
     Answer, Denoiser, Encoding, Error, Facts, Key, MaskedSeq, Question, Result, State, TokenId,
+    answer_from_rows,
 };
 
-use crate::{answer_from_rows, exact};
+use crate::exact;
 
 /// A distribution over all sequences of `len` tokens below `vocab`.
 #[derive(Debug)]

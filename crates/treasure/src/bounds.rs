@@ -37,11 +37,10 @@ const CHILDREN: u64 = 2_000_000;
 /// Refuses a number above its bound.
 pub(crate) fn check(option: &str, number: u64) -> Result<()> {
     match BOUNDS.iter().find(|bound| bound.option == option) {
-        Some(bound) if number > bound.most => Err(Error::request(format!(
-            "{option}: expected at most {}, got {number}",
-            bound.most
-        ))
-        .with_hint(format!("{}: take {} or less", bound.why, bound.most))),
+        Some(bound) if number > bound.most => {
+            Err(Error::request(format!("{option}: expected at most {}, got {number}", bound.most))
+                .with_hint(format!("{}: take {} or less", bound.why, bound.most)))
+        }
         _ => Ok(()),
     }
 }

@@ -1,6 +1,9 @@
 //! What a person watches: the whole text at a step, masks marked.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ops::ControlFlow,
+};
 
 use serde::{Deserialize, Serialize};
 use treasure_core::{Event, MaskedSeq, NodeEvent, Observer, StepEvent, TokenId, TraceWriter};
@@ -41,6 +44,12 @@ pub struct Frame {
     pub reward_calls: u64,
 }
 
+/// Somebody who sees every step of a text; `Break` stops the search.
+pub type Show<'a> = dyn FnMut(&Frame) -> ControlFlow<()> + 'a;
+
+/// Somebody who sees every event of a search; `Break` stops it.
+pub type Tell<'a> = dyn FnMut(&Event) -> ControlFlow<()> + 'a;
+
 /// What a mask looks like.
 pub(crate) const MASK: char = '▒';
 
@@ -57,9 +66,11 @@ struct State {
 pub(crate) struct Follower<'a, 'w> {
     writer: &'a dyn TextModel,
     ends: &'a [TokenId],
-    show: Option<&'w mut (dyn FnMut(&Frame) -> ControlFlow<()> + 'w)>,
-    tell: Option<&'w mut (dyn FnMut(&Event) -> ControlFlow<()> + 'w)>,
+    show: Option<&'w mut Show<'w>>,
+    tell: Option<&'w mut Tell<'w>>,
     trace: Option<TraceWriter<Vec<u8>>>,
+    /// Tokens that the trace names.
+    tokens: BTreeSet<TokenId>,
     start: Option<MaskedSeq>,
     living: HashMap<u64, State>,
     next: HashMap<u64, State>,
@@ -70,16 +81,24 @@ impl<'a, 'w> Follower<'a, 'w> {
     pub(crate) fn new(
         writer: &'a dyn TextModel,
         ends: &'a [TokenId],
-        show: Option<&'w mut (dyn FnMut(&Frame) -> ControlFlow<()> + 'w)>,
-        tell: Option<&'w mut (dyn FnMut(&Event) -> ControlFlow<()> + 'w)>,
+        show: Option<&'w mut Show<'w>>,
+        tell: Option<&'w mut Tell<'w>>,
         trace: Option<TraceWriter<Vec<u8>>>,
     ) -> Self {
-        let (living, next) = (HashMap::new(), HashMap::new());
-        Self { writer, ends, show, tell, trace, start: None, living, next, first: None }
+        let (living, next, tokens) = (HashMap::new(), HashMap::new(), BTreeSet::new());
+        Self { writer, ends, show, tell, trace, tokens, start: None, living, next, first: None }
     }
 
+    /// The trace, closed by the texts of its tokens, so that a program without the tokenizer can read
+    /// it.
     pub(crate) fn into_trace(self) -> std::io::Result<Option<Vec<u8>>> {
-        self.trace.map(TraceWriter::finish).transpose()
+        let Some(mut trace) = self.trace else { return Ok(None) };
+        let tokenizer = self.writer.tokenizer().ok();
+        let texts: BTreeMap<TokenId, String> = (self.tokens.iter())
+            .filter_map(|&token| Some((token, tokenizer?.token_text(token)?)))
+            .collect();
+        trace.line(&serde_json::json!({"event": "texts", "texts": texts}));
+        trace.finish().map(Some)
     }
 
     fn node(&mut self, node: &NodeEvent) {
@@ -87,11 +106,9 @@ impl<'a, 'w> Follower<'a, 'w> {
             return;
         }
         let state = match node.parent {
-            None => self.start.clone().map(|seq| State {
-                seq,
-                log_p: 0.0,
-                probability: HashMap::new(),
-            }),
+            None => {
+                self.start.clone().map(|seq| State { seq, log_p: 0.0, probability: HashMap::new() })
+            }
             Some(parent) => self.living.get(&parent).cloned(),
         };
         let Some(mut state) = state else { return };
@@ -185,6 +202,14 @@ impl Observer for Follower<'_, '_> {
     fn observe(&mut self, event: &Event) -> ControlFlow<()> {
         if let Some(trace) = &mut self.trace {
             trace.observe(event)?;
+            match event {
+                Event::Start { start, .. } => self.tokens.extend(start.iter().flatten()),
+                Event::Node(node) => {
+                    self.tokens.extend(node.token);
+                    self.tokens.extend(node.also.iter().map(|&(_, token)| token));
+                }
+                _ => {}
+            }
         }
         if let Some(tell) = &mut self.tell {
             tell(event)?;

@@ -30,16 +30,16 @@ mod session;
 mod template;
 mod writer;
 
-pub use bounds::{Bound, BOUNDS};
+pub use bounds::{BOUNDS, Bound};
 pub use error::{Error, ErrorKind, Result};
-pub use frame::{Frame, FrameToken};
+pub use frame::{Frame, FrameToken, Show, Tell};
 pub use key::{KEYS, sample_key, start_key};
 pub use nearest::nearest;
 pub use plan::{Plan, Preset, Reading};
 pub use predict::{Guess, Predicted};
 pub use request::{FIELDS, Request};
 pub use run::{Job, Watch};
-pub use sample::{Cost, HeldOut, ROW_VERSION, Sample};
+pub use sample::{Cost, HeldOut, ROW_FIELDS, ROW_VERSION, Sample};
 pub use session::{Ask, Scored, Session, SessionOptions};
 pub use template::Template;
 pub use treasure_core as core;
@@ -47,3 +47,8 @@ pub use treasure_core::{Method, methods};
 pub use treasure_models as models;
 pub use treasure_rewards as rewards;
 pub use writer::FunctionModel;
+
+/// The program of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -259,10 +259,8 @@ pub(crate) fn reading_of(spec: &Spec) -> Reading {
         Kind::Leaf(Leaf::Judge(_, ValueKind::LogProb))
         | Kind::Leaf(Leaf::Classifier { value: ValueKind::LogProb, .. }) => Reading::LogProbability,
         Kind::Leaf(Leaf::Perplexity | Leaf::Scorer { .. }) => Reading::MeanLogLikelihood,
-        Kind::Leaf(
-            Leaf::Regex(_) | Leaf::Contains(_) | Leaf::Avoids(_) | Leaf::Length { .. }
-            | Leaf::JsonSchema { .. },
-        ) => Reading::Rule,
+        // Diversity is a matter of degree; every other rule is met at 1.
+        Kind::Leaf(Leaf::Rule(_)) if !spec.root.written.starts_with("distinct:") => Reading::Rule,
         _ => Reading::Plain,
     }
 }
@@ -354,7 +352,9 @@ fn method(request: &Request, preset: Preset, reward: &Spec, masks: usize) -> Res
         defaults.insert("variety".into(), 0.0.into());
     }
     let method = Method::from_options(name, &defaults, &given).map_err(|error| match error {
-        OptionError::NoUse { option, method } if option == "steps" && given.contains_key("sampler") => {
+        OptionError::NoUse { option, method }
+            if option == "steps" && given.contains_key("sampler") =>
+        {
             Error::request(format!("steps: {method} takes one step a generated token here"))
                 .with_hint("leave it out, or choose the ancestral sampler")
         }
@@ -379,10 +379,12 @@ fn method(request: &Request, preset: Preset, reward: &Spec, masks: usize) -> Res
             bounds::check(option, widest as u64)?;
         }
         bounds::check_children(beam, tree.groups, width)?;
-        if given.contains_key("x0_samples") && tree.value != treasure_core::ValueKind::Previous {
+        let plain = treasure_core::methods::Treasure::default().x0_samples;
+        if tree.x0_samples != plain && tree.value != treasure_core::ValueKind::Previous {
             let message = "x0_samples: this value needs no sampled completions";
-            return Err(Error::request(message)
-                .with_hint("leave it out, or choose the value previous"));
+            return Err(
+                Error::request(message).with_hint("leave it out, or choose the value previous")
+            );
         }
         debug_assert!(tree.select == SelectKind::Top || tree.select == SelectKind::Nested);
     }

@@ -39,7 +39,9 @@ pub(crate) fn state_of_ids(model: &MaskedLm, slots: Vec<Option<u32>>) -> Result<
         return Err(Error::request(format!("ids: expected ids below {vocabulary}, got {id}")));
     }
     if slots.iter().all(Option::is_some) {
-        return Err(Error::request("ids: expected at least one mask").with_hint("write M for a mask"));
+        return Err(
+            Error::request("ids: expected at least one mask").with_hint("write M for a mask")
+        );
     }
     Ok(MaskedSeq::from_slots(slots))
 }

@@ -68,9 +68,29 @@ pub struct Request {
 
 /// The names of every field that is not a method's option.
 pub const FIELDS: &[&str] = &[
-    "model", "tokenizer", "mask_id", "dtype", "as", "prompt", "template", "reward", "reward_dtype",
-    "judge", "screen", "length", "min_length", "samples", "seed", "preset", "method", "answer",
-    "max_nfe", "max_reward_calls", "max_seconds", "target_reward", "keys",
+    "model",
+    "tokenizer",
+    "mask_id",
+    "dtype",
+    "as",
+    "prompt",
+    "template",
+    "reward",
+    "reward_dtype",
+    "judge",
+    "screen",
+    "length",
+    "min_length",
+    "samples",
+    "seed",
+    "preset",
+    "method",
+    "answer",
+    "max_nfe",
+    "max_reward_calls",
+    "max_seconds",
+    "target_reward",
+    "keys",
 ];
 
 impl Request {
@@ -98,16 +118,25 @@ impl Request {
         let users = Method::with_option(option);
         if !users.is_empty() {
             return Error::request(format!("{option}: method {method} has no use for it"))
-                .with_hint(format!("leave it out, or choose a method that uses it: {}", users.join(" | ")));
+                .with_hint(format!(
+                    "leave it out, or choose a method that uses it: {}",
+                    users.join(" | ")
+                ));
         }
         let mut known: Vec<String> = FIELDS.iter().map(|field| (*field).to_owned()).collect();
         for name in Method::NAMES {
-            known.extend(Method::named(name).into_iter().flat_map(|m| m.options().into_iter().map(|(key, _)| key)));
+            known.extend(
+                Method::named(name)
+                    .into_iter()
+                    .flat_map(|m| m.options().into_iter().map(|(key, _)| key)),
+            );
         }
         let error = Error::request(format!("{option}: there is no such option"));
         match nearest(option, known.iter().map(String::as_str)) {
             Some(name) => error.with_hint(format!("did you mean {name}?")),
-            None => error.with_hint(format!("options of {method}: {}", own_options(method).join(", "))),
+            None => {
+                error.with_hint(format!("options of {method}: {}", own_options(method).join(", ")))
+            }
         }
     }
 }

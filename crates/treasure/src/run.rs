@@ -1,25 +1,28 @@
 //! One sample: a search from a start state to a finished row.
 
 use std::{
-    ops::ControlFlow,
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
 use serde_json::{Map, Value, json};
 use treasure_core::{
-    AnswerKind, Clock, Deadline, Denoiser, Error as CoreError, Event, Limits, NoiseSchedule,
-    Outcome, Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
+    AnswerKind, Clock, Deadline, Denoiser, Error as CoreError, Limits, NoiseSchedule, Outcome,
+    Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
 };
 use treasure_rewards::{Composite, Pipeline, Start, TextModel, TextOptions, TextReward, metrics};
 
 use crate::{
-    Cost, Error, Frame, HeldOut, Plan, ROW_VERSION, Result, Sample, frame::Follower, sample_key,
+    Cost, Error, HeldOut, Plan, ROW_VERSION, Result, Sample,
+    frame::{Follower, Show, Tell},
+    sample_key,
 };
 
 /// One sample to make.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
+    /// Which of the plans of a run it follows.
+    pub plan: usize,
     /// The prompt; a template stands in the plan.
     pub prompt: String,
     /// Which prompt of the run.
@@ -34,9 +37,9 @@ pub struct Job {
 #[derive(Default)]
 pub struct Watch<'a> {
     /// Sees the text form; `Break` stops the search and keeps the best.
-    pub frames: Option<&'a mut (dyn FnMut(&Frame) -> ControlFlow<()> + 'a)>,
+    pub frames: Option<&'a mut Show<'a>>,
     /// Sees every event of the search.
-    pub events: Option<&'a mut (dyn FnMut(&Event) -> ControlFlow<()> + 'a)>,
+    pub events: Option<&'a mut Tell<'a>>,
     /// Stops the search when set, within a step.
     pub cancel: Option<&'a AtomicBool>,
     /// Whether the sample carries a trace.
@@ -235,7 +238,9 @@ impl Parts {
             text: rendered.text,
             tokens: rendered.tokens,
             reward,
-            reward_final: (plan.answer == AnswerKind::BestSeen).then_some(found.reward_final).flatten(),
+            reward_final: (plan.answer == AnswerKind::BestSeen)
+                .then_some(found.reward_final)
+                .flatten(),
             rewards,
             log_p: found.log_p,
             method: plan.method.name().to_string(),
@@ -243,7 +248,11 @@ impl Parts {
             prompt_index: job.prompt_index as u64,
             sample: job.sample as u64,
             stopped: found.stopped.map(|reason| stop_name(reason).to_owned()),
-            notes: found.notes.iter().map(|note| format!("{}: {}", note.what, note.message)).collect(),
+            notes: found
+                .notes
+                .iter()
+                .map(|note| format!("{}: {}", note.what, note.message))
+                .collect(),
             held_out,
             cost: Cost::new(found.cost, seconds),
             plan: self.plan_row.clone(),

@@ -9,6 +9,29 @@ use treasure_core::NodeEvent;
 /// The version of the row's fields; it changes when one changes its meaning or goes away.
 pub const ROW_VERSION: u32 = 2;
 
+/// The fields of a row that are ours; callers' own fields stand beside them.
+pub const ROW_FIELDS: &[&str] = &[
+    "version",
+    "prompt",
+    "text",
+    "continuation",
+    "tokens",
+    "reward",
+    "reward_final",
+    "rewards",
+    "logp",
+    "method",
+    "seed",
+    "prompt_index",
+    "sample",
+    "stopped",
+    "cut",
+    "notes",
+    "held_out",
+    "cost",
+    "plan",
+];
+
 /// What a sample cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
@@ -34,8 +57,14 @@ pub struct Cost {
 impl Cost {
     /// The cost of a search in so many seconds.
     pub fn new(cost: treasure_core::Cost, seconds: f64) -> Self {
-        let treasure_core::Cost { nfe, nfe_hits, reward_calls, reward_cache_hits, proxy_calls, reward_skips } =
-            cost;
+        let treasure_core::Cost {
+            nfe,
+            nfe_hits,
+            reward_calls,
+            reward_cache_hits,
+            proxy_calls,
+            reward_skips,
+        } = cost;
         Self { nfe, nfe_hits, reward_calls, reward_cache_hits, proxy_calls, reward_skips, seconds }
     }
 }

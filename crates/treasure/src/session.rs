@@ -179,12 +179,13 @@ impl Session {
     }
 
     /// A reward by specification, under a plan's conventions.
-    pub fn reward(&self, spec: &Spec, options: RewardOptions) -> Result<Arc<Composite>> {
+    fn reward(&self, spec: &Spec, options: RewardOptions) -> Result<Arc<Composite>> {
         let text = spec.to_string();
         for (written, leaf) in spec.leaves() {
             check_shipped(written, leaf)?;
         }
-        let key = format!("{text}\n{:?}\n{:?}\n{:?}", options.preset, options.load, options.cache_bytes);
+        let key =
+            format!("{text}\n{:?}\n{:?}\n{:?}", options.preset, options.load, options.cache_bytes);
         if let Some(built) = lock(&self.inner.built).get(&key) {
             return Ok(built.clone());
         }
@@ -192,6 +193,16 @@ impl Session {
         let built = Rewards::new(self.inner.store.clone(), options).build(spec)?;
         lock(&self.inner.built).insert(key, built.clone());
         Ok(built)
+    }
+
+    /// The reward of a plan.
+    pub fn reward_of(&self, plan: &Plan) -> Result<Arc<Composite>> {
+        self.reward(&plan.reward, self.reward_options(plan))
+    }
+
+    /// The cheap reward of a plan's screen, if it has one.
+    pub fn screen_of(&self, plan: &Plan) -> Result<Option<Arc<Composite>>> {
+        plan.screen.as_ref().map(|spec| self.reward(spec, self.reward_options(plan))).transpose()
     }
 
     fn reward_options(&self, plan: &Plan) -> RewardOptions {
@@ -217,8 +228,8 @@ impl Session {
             })();
             (model.join(), rewards)
         });
-        let model = model
-            .map_err(|_| Error::new(ErrorKind::Model, "loading the model panicked"))??;
+        let model =
+            model.map_err(|_| Error::new(ErrorKind::Model, "loading the model panicked"))??;
         let (reward, proxy, judges) = rewards?;
         let model = match self.inner.options.batch_size {
             Some(size) => Arc::new(Portioned { inner: model, size: size.max(1) }),
@@ -285,20 +296,20 @@ impl Session {
         self.inner.batcher.seated()
     }
 
-    /// Makes all samples of a plan, several at a time; `done` sees each as it finishes, in the order of
-    /// completion, and stops what has not begun by `Break`.
+    /// Makes all samples of some plans, several at a time; `done` sees each as it finishes, in the order
+    /// of completion, and stops what has not begun by `Break`.
     ///
     /// Starts are staggered, so that a run that is cut short has about its share of finished rows.
     pub fn run_all(
         &self,
-        plan: &Plan,
+        plans: &[Plan],
         jobs: &[Job],
         cancel: Option<&AtomicBool>,
         traces: bool,
         watch: &(dyn Fn(usize, &Event) -> ControlFlow<()> + Sync),
         done: &mut (dyn FnMut(usize, Result<Sample>) -> ControlFlow<()> + Send),
     ) -> Result<()> {
-        let parts = self.parts(plan)?;
+        let parts = plans.iter().map(|plan| self.parts(plan)).collect::<Result<Vec<_>>>()?;
         let workers = self.inner.options.in_flight.clamp(1, jobs.len().max(1));
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let stagger = Stagger::new(workers);
@@ -321,7 +332,10 @@ impl Session {
                 let look =
                     Watch { events: Some(&mut see), cancel, trace: traces, ..Watch::default() };
                 let seat = (workers > 1).then(|| self.inner.batcher.join());
-                let made = parts.make(job, look, seat.as_ref(), &mut to_the_end);
+                let made = match parts.get(job.plan) {
+                    Some(parts) => parts.make(job, look, seat.as_ref(), &mut to_the_end),
+                    None => Err(Error::request(format!("job: there is no plan {}", job.plan))),
+                };
                 drop(seat);
                 stagger.reached(1.0);
                 let mut done = lock(&done);
@@ -344,12 +358,18 @@ impl Session {
     /// Scores texts, with what led to each number.
     pub fn score(&self, reward: &str, texts: &[&str]) -> Result<Vec<Scored>> {
         let plan = Plan::new(&Request { reward: Some(reward.into()), ..Request::default() })?;
-        let composite = self.reward(&plan.reward, self.reward_options(&plan))?;
+        let composite = self.reward_of(&plan)?;
         Ok(composite.breakdown(texts)?.into_iter().map(scored).collect())
     }
 
     /// What a checkpoint would put at each mask of a text with holes.
-    pub fn predict(&self, plan: &Plan, text: &str, top: usize, sigma: Option<f64>) -> Result<Vec<Predicted>> {
+    pub fn predict(
+        &self,
+        plan: &Plan,
+        text: &str,
+        top: usize,
+        sigma: Option<f64>,
+    ) -> Result<Vec<Predicted>> {
         let model = self.checkpoint(&plan.model, &plan.load)?;
         predict(&model, &state_of(&model, text)?, top, sigma, true)
     }
@@ -559,7 +579,14 @@ impl Session {
                 ControlFlow::Break(())
             }
         };
-        self.run_all(plan, jobs, None, false, &|_, _| ControlFlow::Continue(()), &mut keep)?;
+        self.run_all(
+            std::slice::from_ref(plan),
+            jobs,
+            None,
+            false,
+            &|_, _| ControlFlow::Continue(()),
+            &mut keep,
+        )?;
         match failed {
             Some(error) => Err(error),
             None => Ok(made.into_values().collect()),
@@ -673,7 +700,8 @@ fn check_pocket(name: &str) -> Result<()> {
     }
     let names: Vec<_> = treasure_pocket::MODELS.iter().map(|model| model.name).collect();
     let message = format!("{name}: expected one of {}, got {own:?}", names.join(", "));
-    Err(Error::new(ErrorKind::Model, message).with_hint("`treasure models list` shows what is shipped"))
+    Err(Error::new(ErrorKind::Model, message)
+        .with_hint("`treasure models list` shows what is shipped"))
 }
 
 /// Refuses a reward whose shipped judge is not there.

@@ -2,31 +2,24 @@
 //!
 //! Every number is the median of several rounds after one that warms up, with the spread beside it.
 
-use std::{fs::File, io::BufReader, num::NonZeroUsize, path::PathBuf, time::Instant};
+use std::{fs::File, io::BufReader, num::NonZeroUsize, path::PathBuf, sync::Arc, time::Instant};
 
 use clap::Args;
 use serde::Serialize;
-use treasure_core::{
-    Bans, Denoiser as _, Key, Limits, MaskedSeq, NoiseSchedule, Problem, Question, Silent, State,
-    Want,
+use treasure::{
+    Plan, Request, Session, SessionOptions,
+    core::{Bans, Key, Limits, MaskedSeq, NoiseSchedule, Problem, Question, Silent, State, Want},
+    models::exec::{Isa, register_flops},
+    rewards::{Composite, Pipeline, Start, TextModel, TextReward},
 };
-use treasure_models::{exec::Isa, kernels::register_flops};
-use treasure_rewards::{Start, TextReward as _};
 
-use super::generate::{Limits as LengthOptions, RewardOptions};
 use super::searches;
 use crate::{
     Verdict,
     failure::{OrFail as _, Outcome},
-    generation::{
-        parts::{Parts, Specs},
-        plan::{Asked, Plan, PresetKind},
-        sample::Setup,
-    },
     options::{
         common::Common,
-        model::ModelOptions,
-        search::{Method, SearchOptions},
+        request::{ModelOptions, SearchOptions},
     },
     output::{number, print},
 };
@@ -65,12 +58,35 @@ pub struct Bench {
     /// Rounds a line is measured
     #[arg(long, value_name = "N", default_value = "7", value_parser = crate::options::positive)]
     pub rounds: NonZeroUsize,
+    /// Whose conventions hold
+    #[arg(long, value_enum, value_name = "PRESET", default_value_t)]
+    pub preset: crate::options::request::PresetKind,
     /// The denoiser.
     #[command(flatten)]
     pub model: ModelOptions,
     /// The search.
     #[command(flatten)]
     pub search: SearchOptions,
+}
+
+/// What is measured.
+pub struct Setup {
+    /// Every option after defaults.
+    pub plan: Plan,
+    /// The denoiser.
+    pub model: Arc<dyn TextModel>,
+    /// The reward.
+    pub reward: Arc<Composite>,
+    /// The cheap reward of a screened search.
+    pub proxy: Option<Arc<Composite>>,
+}
+
+impl Setup {
+    /// A reward on the sequences of one start state.
+    pub fn pipeline(&self, reward: &Arc<Composite>, start: &Start) -> Pipeline {
+        let text = self.model.clone();
+        Pipeline::new(reward.clone(), text, start.layout.clone(), start.ends.clone())
+    }
 }
 
 /// One measured line.
@@ -109,7 +125,7 @@ impl Bench {
             }
             return Ok(Verdict::Done);
         }
-        let start = Start::prompt(&setup.model, PROMPT, self.length.get(), setup.plan.min_length)?;
+        let start = Start::prompt(&*setup.model, PROMPT, self.length.get(), setup.plan.min_length)?;
         let mut lines = Vec::new();
         for batch in [1, 8, 16] {
             lines.push(self.forward(&setup, &start, batch)?);
@@ -141,31 +157,30 @@ impl Bench {
     }
 
     fn setup(&self, common: &Common) -> Outcome<Setup> {
-        let reward = RewardOptions {
-            reward: self.reward.clone(),
-            judge: Vec::new(),
-            reward_batch: self.reward_batch,
-            reward_dtype: self.reward_dtype.clone(),
-        };
-        let limits = LengthOptions {
-            length: Some(self.length),
+        let mut request = Request {
+            reward: Some(self.reward.clone()),
+            reward_dtype: Some(self.reward_dtype.clone()),
+            length: Some(self.length.get()),
             min_length: self.min_length,
-            ..LengthOptions::default()
+            preset: Some(self.preset.into()),
+            seed: common.seed,
+            ..Request::default()
         };
-        let plan = Plan::new(&Asked {
-            model: &self.model,
-            reward: &reward,
-            limits: &limits,
-            search: &self.search,
-            method: Method::Treasure,
-            template: None,
-            samples: 1,
-            seed: common.seed(),
-            preset: PresetKind::Plain,
-        })?;
-        let specs = Specs::parse(&plan)?;
+        self.model.fill(&mut request);
+        self.search.fill(&mut request);
+        let plan = Plan::new(&request)?;
         // A cache would time its own lookups.
-        Parts::load(&self.model, &specs, &reward, false)?.setup(plan, false)
+        let session = Session::pocket()?.with_options(SessionOptions {
+            reward_batch: self.reward_batch.map(NonZeroUsize::get),
+            cache_bytes: 0,
+            ..SessionOptions::default()
+        });
+        Ok(Setup {
+            model: session.model(&plan.model, &plan.load)?,
+            reward: session.reward_of(&plan)?,
+            proxy: session.screen_of(&plan)?,
+            plan,
+        })
     }
 
     /// Forward passes with the likeliest token at every mask.
@@ -194,12 +209,15 @@ impl Bench {
             let problem = Problem::new(
                 state.clone(),
                 &schedule,
-                setup.model.as_ref(),
+                &*setup.model,
                 &pipeline,
                 start.bans.clone(),
                 Limits::default(),
-            )?;
-            let found = setup.search.run(&problem, Key::new(round as u64), &mut Silent)?;
+            )?
+            .with_ends(&start.ends)
+            .with_answer(setup.plan.answer);
+            let method = setup.plan.method.search();
+            let found = method.run(&problem, Key::new(round as u64), &mut Silent)?;
             Ok(found.steps)
         })
     }
@@ -212,7 +230,7 @@ impl Bench {
             length =
                 texts.iter().map(|text| text.split_whitespace().count()).sum::<usize>() / batch;
             let views: Vec<&str> = texts.iter().map(String::as_str).collect();
-            setup.reward.score(&views)?;
+            TextReward::score(&*setup.reward, &views)?;
             Ok(batch)
         })?;
         line.length = length;

@@ -4,15 +4,15 @@ use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
+use treasure::{Session, models::LoadOptions};
 use treasure_eval::{
     commands::{self, RunOptions},
     config::Size,
     plan::Overrides,
     shard::Shard,
 };
-use treasure_models::LoadOptions;
 
-use crate::{Verdict, failure::Outcome, loading, options::common::Common, output::print};
+use crate::{Verdict, failure::Outcome, options::common::Common, output::print};
 
 /// Whole experiments: run, merge and report
 #[derive(Args, Debug)]
@@ -129,14 +129,6 @@ impl Eval {
 
 impl Run {
     fn run(&self, common: &Common) -> Outcome<()> {
-        let on_pocket = !matches!(self.size, SizeKind::Paper)
-            && treasure_eval::presets::text(&self.preset).is_some();
-        match &self.model {
-            Some(model) => loading::check_pocket(model)?,
-            // Every preset but those of the paper's size runs on the pocket models.
-            None if on_pocket => loading::check_pocket(loading::POCKET)?,
-            None => {}
-        }
         let options = RunOptions {
             preset: self.preset.clone(),
             size: match (self.quick, self.size) {
@@ -157,7 +149,7 @@ impl Run {
             quiet: common.quiet,
         };
         let load = LoadOptions { dtype: self.dtype.parse()?, ..LoadOptions::default() };
-        let done = commands::run(&options, loading::resolver(), &load)?;
+        let done = commands::run(&options, Session::pocket()?.store().resolver().clone(), &load)?;
         if common.json {
             return print::line(json!({
                 "directory": done.directory, "fingerprint": done.fingerprint,

@@ -1,29 +1,35 @@
 //! `treasure generate`: text that a reward likes.
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    num::NonZeroUsize,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::atomic::Ordering,
+};
 
 use clap::Args;
-use treasure_rewards::Start;
+use serde_json::{Value, json};
+use treasure::{Job, Plan, Reading, Request, Sample, Session, SessionOptions, Template, Watch};
 
 use crate::{
     Verdict,
-    failure::{Failure, Outcome},
-    generation::{
-        follow::Screen,
-        parts::{Parts, Specs, TextScores},
-        plan::{Asked, Plan, PresetKind},
-        run::{Sinks, run_all},
-        sample::{Job, Setup},
-    },
-    input::{prompts, template::Template},
+    failure::{Failure, OrFail as _, Outcome},
+    input::{self, prompts, prompts::Entry},
     interrupt,
-    loading::Batched,
     options::{
         common::Common,
-        model::ModelOptions,
-        search::{Method, SearchOptions},
+        request::{Limits, ModelOptions, PresetKind, RewardOptions, SearchOptions, method_names},
     },
-    output::{progress::Progress, store::Store, trace::TraceFile, watch::Watch},
+    output::{
+        number, print,
+        progress::Progress,
+        row,
+        screen::Screen,
+        store::{Expected, Store},
+        trace::TraceFile,
+        watch,
+    },
 };
 
 /// Generate text that a reward likes
@@ -31,6 +37,7 @@ use crate::{
 #[command(after_help = "\
 Examples:
   treasure generate \"Once upon a time\" --reward sentiment=negative
+  treasure generate \"The old dog\" --reward sentiment=negative --beside
   treasure generate \"The movie\" --reward \"sentiment=positive + 0.5*perplexity\" --tree-width 4
   treasure generate --template \"The [MASK:5] was [MASK:12].\" --reward cola
   treasure generate --prompts prompts.jsonl --samples 4 --out rows.jsonl --resume
@@ -39,14 +46,15 @@ Rewards: sentiment=positive|neutral|negative, toxicity, no-toxicity, cola, perpl
   hf:DIR-or-ID#LABEL, ppl:DIR-or-ID, nelbo:MODEL, regex:PATTERN, contains:a,b, avoids:a,b,
   length:40..60, distinct:N, json-schema:FILE, exec:COMMAND, tei+http://HOST:PORT#LABEL,
   vllm+http://…#LABEL, completions+http://…, reward+http://…
-  combined with `a + 0.5*b`, min(a, b), product(a, b); prefixes prob: and accuracy:
+  combined with `a + 0.5*b`, min(a, b), product(a, b); prefixes prob:, accuracy: and raw:
 
-An empty prompt \"\" generates without one. Ctrl-C prints the best so far and exits with 1.")]
+An empty prompt \"\" generates without one, `-` reads one from standard input. Ctrl-C prints the best so
+far and exits with 130.")]
 pub struct Generate {
     /// The beginning of the text; several give several rows
     #[arg(value_name = "PROMPT")]
     pub prompt: Vec<String>,
-    /// Prompts from JSON Lines with `prompt`, `context_string` or `messages`
+    /// Prompts or templates from JSON Lines, each with fields of your own; `-` is standard input
     #[arg(long, value_name = "FILE.jsonl", conflicts_with = "prompt")]
     pub prompts: Option<PathBuf>,
     /// Fill the holes of a text, such as "The [MASK:5] was [MASK:12]."
@@ -56,11 +64,11 @@ pub struct Generate {
     #[command(flatten)]
     pub reward: RewardOptions,
     /// How to search
-    #[arg(long, value_enum, default_value_t = Method::Treasure, value_name = "METHOD", help_heading = "Search")]
-    pub method: Method,
+    #[arg(long, default_value = "treasure", value_name = "METHOD", help_heading = "Search", value_parser = method_names())]
+    pub method: String,
     /// How many outputs a prompt gets
-    #[arg(long, value_name = "N", default_value = "1", help_heading = "Output", value_parser = crate::options::positive)]
-    pub samples: NonZeroUsize,
+    #[arg(long, value_name = "N", default_value = "1", help_heading = "Output")]
+    pub samples: usize,
     /// Whose conventions hold
     #[arg(long, value_enum, value_name = "PRESET", default_value_t, help_heading = "Search")]
     pub preset: PresetKind,
@@ -78,199 +86,380 @@ pub struct Generate {
     pub files: Files,
 }
 
-/// The reward and what checks it.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Reward")]
-pub struct RewardOptions {
-    /// What to aim for
-    #[arg(long, value_name = "SPEC", default_value = "perplexity")]
-    pub reward: String,
-    /// Also score the result with this, which the search does not see; may be repeated
-    #[arg(long, value_name = "SPEC")]
-    pub judge: Vec<String>,
-    /// Most texts in one reward batch; the result does not depend on it
-    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
-    pub reward_batch: Option<NonZeroUsize>,
-    /// How the weights of rewards are held in memory: auto, f32, f16, bf16 or int8
-    #[arg(long, value_name = "TYPE", default_value = "auto")]
-    pub reward_dtype: String,
-}
-
-/// Length and budget.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Length and budget")]
-pub struct Limits {
-    /// Tokens to generate [default: 48]
-    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
-    pub length: Option<NonZeroUsize>,
-    /// No end of text before this many tokens [default: 24, or the length if that is less]
-    #[arg(long, value_name = "N")]
-    pub min_length: Option<usize>,
-    /// Stop a sample after this many model calls
-    #[arg(long, value_name = "N")]
-    pub max_nfe: Option<u64>,
-    /// Stop a sample after this many reward calls
-    #[arg(long, value_name = "N")]
-    pub max_reward_calls: Option<u64>,
-    /// Stop a sample after this many seconds (the result then depends on the machine)
-    #[arg(long, value_name = "S", allow_negative_numbers = true)]
-    pub max_seconds: Option<f64>,
-    /// Stop once the reward reaches this; exit with 1 if a sample misses it
-    #[arg(long, value_name = "R", allow_negative_numbers = true)]
-    pub target_reward: Option<f64>,
-}
-
 /// Where results go.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Output")]
 pub struct Files {
+    /// Show unguided text and the best of 16 beside ours
+    #[arg(long, conflicts_with_all = ["out", "trace", "watch"])]
+    pub beside: bool,
     /// Also append the rows to a file, as JSON Lines
     #[arg(long, value_name = "FILE.jsonl")]
     pub out: Option<PathBuf>,
     /// Continue an interrupted --out file: finished rows are kept and not repeated
     #[arg(long, requires = "out")]
     pub resume: bool,
-    /// Write every step of the search, as JSON Lines
+    /// Write every step of the search, as JSON Lines; `treasure trace view` shows it
     #[arg(long, value_name = "FILE.jsonl")]
     pub trace: Option<PathBuf>,
     /// Watch the text crystallise in the terminal
     #[arg(long)]
     pub watch: bool,
+    /// Searches that run at once; the result does not depend on it
+    #[arg(long, value_name = "N", default_value = "8", value_parser = crate::options::positive)]
+    pub in_flight: NonZeroUsize,
+    /// Only part I of N of the prompts, counted from 0
+    #[arg(long, value_name = "I/N", value_parser = part)]
+    pub shard: Option<(usize, usize)>,
 }
 
-/// The default number of generated tokens.
-pub const LENGTH: usize = 48;
-/// The default number of tokens before an end of text.
-pub const MIN_LENGTH: usize = 24;
-/// The length of a whole sequence, BOS and prompt included, in the reference protocol.
-pub const FK_LENGTH: usize = 128;
-
-impl Limits {
-    /// The number of tokens to generate and how many of them must come before the end of text.
-    pub fn lengths(&self, preset: PresetKind) -> Outcome<(usize, usize)> {
-        let (length, min_length) = match preset {
-            PresetKind::Plain => (LENGTH, MIN_LENGTH),
-            // The reference bans no end of text.
-            PresetKind::Fk => (FK_LENGTH, 0),
-        };
-        let length = self.length.map_or(length, NonZeroUsize::get);
-        match self.min_length {
-            Some(min_length) if min_length > length => Err(Failure::new(format!(
-                "--min-length: expected at most the length {length}, got {min_length}"
-            ))
-            .hint(format!("raise --length to {min_length} or more, or lower --min-length"))),
-            Some(min_length) => Ok((length, min_length)),
-            None => Ok((length, min_length.min(length))),
-        }
+/// `0/4`, `1/4` …
+fn part(text: &str) -> Result<(usize, usize), String> {
+    let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    match numbers {
+        Some((i, n)) if i < n && n <= 1_000_000 => Ok((i, n)),
+        _ => Err(format!("expected I/N with I below N, such as 0/4, got {text:?}")),
     }
 }
 
+/// One prompt of a run.
+struct Start {
+    prompt: String,
+    /// The text a row begins with.
+    begins: String,
+    plan: usize,
+    entry: Entry,
+}
+
 impl Generate {
-    /// Plans, loads, searches and hands the rows on.
-    pub fn run(&self, common: &Common) -> Outcome<Verdict> {
-        let template = self.template.as_deref().map(Template::parse).transpose()?;
-        let prompts = match (&self.prompts, &template) {
-            (Some(file), _) => prompts::read(file)?,
-            (None, Some(_)) => Vec::new(),
-            (None, None) => self.prompt.clone(),
+    /// What is asked for, whatever the prompt.
+    fn request(&self, common: &Common) -> Request {
+        let mut request = Request {
+            preset: Some(self.preset.into()),
+            method: Some(self.method.clone()),
+            samples: Some(self.samples),
+            seed: common.seed,
+            ..Request::default()
         };
-        if prompts.is_empty() && template.is_none() {
+        self.model.fill(&mut request);
+        self.reward.fill(&mut request);
+        self.limits.fill(&mut request);
+        self.search.fill(&mut request);
+        request
+    }
+
+    /// What the user wants continued or filled in.
+    fn entries(&self, common: &Common) -> Outcome<Vec<Entry>> {
+        if let Some(file) = &self.prompts {
+            return prompts::read(file);
+        }
+        if let Some(template) = &self.template {
+            return Ok(vec![Entry { template: Some(template.clone()), ..Entry::default() }]);
+        }
+        let mut entries = Vec::new();
+        for prompt in &self.prompt {
+            if prompt == "-" {
+                let text = input::read(Path::new("-"))?;
+                entries.push(Entry::prompt(text.strip_suffix('\n').unwrap_or(&text)));
+                continue;
+            }
+            if Template::has_hole(prompt) {
+                common.say(format!(
+                    "note: the hole in {prompt:?} is taken as text; fill holes with --template"
+                ));
+            }
+            entries.push(Entry::prompt(prompt));
+        }
+        if self.prompt.len() > 1 && self.prompt.iter().all(|prompt| !prompt.contains(' ')) {
+            common.say(format!(
+                "note: {} prompts of one word each; put one prompt of several words in quotes",
+                self.prompt.len()
+            ));
+        }
+        if entries.is_empty() {
             return Err(Failure::new("nothing to generate: expected a prompt").hint(
                 "try `treasure generate \"Once upon a time\"`, or --prompts FILE.jsonl, \
                  or --template \"The [MASK:5] was [MASK:12].\"",
             ));
         }
-        let plan = Plan::new(&Asked {
-            model: &self.model,
-            reward: &self.reward,
-            limits: &self.limits,
-            search: &self.search,
-            method: self.method,
-            template: self.template.as_deref().zip(template.as_ref().map(Template::n_masks)),
-            samples: self.samples.get(),
-            seed: common.seed(),
-            preset: self.preset,
-        })?;
-        let watch = self.files.watch.then(Watch::start).transpose()?;
+        Ok(entries)
+    }
+
+    /// Plans, loads, searches and hands the rows on.
+    pub fn run(&self, common: &Common) -> Outcome<Verdict> {
+        let request = self.request(common);
+        // All prompts share one plan; each template has its own.
+        let (mut plans, mut starts) = (vec![Plan::new(&request)?], Vec::new());
+        for entry in self.entries(common)? {
+            let (plan, begins) = match &entry.template {
+                None => (0, entry.prompt.clone().unwrap_or_default()),
+                Some(text) => {
+                    let template = Some(text.clone());
+                    plans.push(Plan::new(&Request { template, ..request.clone() })?);
+                    let first = Template::parse(text)?.parts.into_iter().next();
+                    let begins = match first {
+                        Some(treasure::rewards::Part::Fixed(fixed)) => fixed,
+                        _ => String::new(),
+                    };
+                    (plans.len() - 1, begins)
+                }
+            };
+            let prompt = entry.prompt.clone().unwrap_or_default();
+            starts.push(Start { prompt, begins, plan, entry });
+        }
+        let watch = self.files.watch.then(watch::Watch::start).transpose()?;
+        let session = Session::pocket()?.with_options(SessionOptions {
+            in_flight: match self.limits.max_seconds.is_some() || watch.is_some() {
+                // With a deadline samples must not wait for one another; a view shows one text.
+                true => 1,
+                false => self.files.in_flight.get(),
+            },
+            reward_batch: self.reward.reward_batch.map(NonZeroUsize::get),
+            batch_size: self.model.batch_size.map(NonZeroUsize::get),
+            ..SessionOptions::default()
+        });
+        let shown = starts.first().map_or(0, |start| start.plan);
+        common.say(plans[shown].line());
+        if self.files.beside {
+            return self.beside(common, &session, &request, &starts);
+        }
+        let rows: Vec<Value> = plans.iter().map(Plan::to_value).collect();
+        let store = self.store(common, &starts, &rows)?;
         let trace = match &self.files.trace {
             Some(path) => Some(TraceFile::new(path, self.files.resume)?),
             None => None,
         };
-        let specs = Specs::parse(&plan)?;
-        common.say(plan.line());
-        let reading = specs.reading();
-        let parts = Parts::load(&self.model, &specs, &self.reward, true)?;
-        let setup = parts.setup(plan, trace.is_some())?;
-        let starts = self.starts(&setup, &prompts, template.as_ref())?;
-        let begun: Vec<&str> = match &template {
-            Some(_) => starts.iter().map(|start| start.prompt_text()).collect(),
-            None => prompts.iter().map(String::as_str).collect(),
-        };
-        let store = match (&self.files.out, self.files.resume) {
-            (Some(path), false) => Some(Store::create(path)?),
-            (Some(path), true) => {
-                let store = Store::resume(path, &begun, &setup.plan_row)?;
-                if store.recovered() > 0 {
-                    common.say(format!(
-                        "{}: the last line was cut short and will be made again ({} bytes dropped)",
-                        path.display(),
-                        store.recovered()
-                    ));
-                }
-                if store.n_rows() > 0 {
-                    common.say(format!("{}: {} rows kept", path.display(), store.n_rows()));
-                }
-                Some(store)
-            }
-            (None, _) => None,
-        };
-        let jobs: Vec<Job<'_>> = starts
-            .iter()
-            .enumerate()
-            .flat_map(|(prompt_index, start)| {
-                (0..self.samples.get()).map(move |sample| Job { prompt_index, sample, start })
-            })
-            .filter(|job| {
-                let identity = (job.prompt_index as u64, job.sample as u64);
-                store.as_ref().is_none_or(|store| !store.has(identity))
-            })
-            .collect();
-        interrupt::listen();
+        let jobs = self.jobs(&starts, store.as_ref());
+        interrupt::listen(common.quiet);
         let screen = Screen::new(Progress::new(common.quiet || watch.is_some()), watch);
-        let several_samples = self.samples.get() > 1;
-        let sinks = Sinks { common, reading, store, trace, screen: &screen, several_samples };
-        let denoiser = Batched { inner: setup.model.clone(), size: self.model.batch_size };
-        let scores = TextScores(setup.reward.clone());
-        let tally = run_all(&setup, &denoiser, &scores, &jobs, sinks)?;
+        let sinks = Sinks {
+            common,
+            reading: plans[shown].reading(),
+            store,
+            trace,
+            screen: &screen,
+            several_samples: self.samples > 1,
+        };
+        let tally = sinks.run(&session, &plans, &jobs)?;
         if tally.interrupted {
             common.say(match &self.files.out {
                 Some(_) => "stopped early; continue with --resume",
                 None => "stopped early",
             });
+            return Ok(Verdict::Interrupted);
         }
         if tally.below_target > 0 {
             common.say(format!("target reward missed by {} of {}", tally.below_target, tally.rows));
+            return Ok(Verdict::Missed);
         }
-        Ok(match tally.interrupted || tally.below_target > 0 {
-            true => Verdict::Missed,
-            false => Verdict::Done,
-        })
+        Ok(Verdict::Done)
     }
 
-    /// The start state of every prompt, or of the template.
-    fn starts(
-        &self,
-        setup: &Setup,
-        prompts: &[String],
-        template: Option<&Template>,
-    ) -> Outcome<Vec<Start>> {
-        if let Some(template) = template {
-            return Ok(vec![Start::template(&setup.model, &template.parts)?]);
+    fn store(&self, common: &Common, starts: &[Start], plans: &[Value]) -> Outcome<Option<Store>> {
+        let Some(path) = &self.files.out else { return Ok(None) };
+        if !self.files.resume {
+            return Store::create(path).map(Some);
         }
-        let (length, min_length) = (setup.plan.length, setup.plan.min_length);
-        let preset = setup.plan.preset.conventions();
-        let start =
-            |prompt: &String| Start::under(preset, &setup.model, prompt, length, min_length);
-        prompts.iter().map(|prompt| Ok(start(prompt)?)).collect()
+        let prompts: Vec<&str> = starts.iter().map(|start| start.begins.as_str()).collect();
+        let plans: Vec<&Value> = starts.iter().map(|start| &plans[start.plan]).collect();
+        let store = Store::resume(path, Expected { prompts: &prompts, plans: &plans })?;
+        if store.recovered() > 0 {
+            common.say(format!(
+                "{}: the last line was cut short and will be made again ({} bytes dropped)",
+                path.display(),
+                store.recovered()
+            ));
+        }
+        if store.n_rows() > 0 {
+            common.say(format!("{}: {} rows kept", path.display(), store.n_rows()));
+        }
+        Ok(Some(store))
+    }
+
+    fn jobs(&self, starts: &[Start], store: Option<&Store>) -> Vec<Job> {
+        let (part, parts) = self.files.shard.unwrap_or((0, 1));
+        let mut jobs = Vec::new();
+        for (prompt_index, start) in starts.iter().enumerate() {
+            if prompt_index % parts != part {
+                continue;
+            }
+            for sample in 0..self.samples {
+                let identity = (prompt_index as u64, sample as u64);
+                if store.is_none_or(|store| !store.has(identity)) {
+                    jobs.push(Job {
+                        plan: start.plan,
+                        prompt: start.prompt.clone(),
+                        prompt_index,
+                        sample,
+                        extra: start.entry.extra.clone(),
+                    });
+                }
+            }
+        }
+        jobs
+    }
+
+    /// Unguided text, the best of 16 and ours, side by side.
+    fn beside(
+        &self,
+        common: &Common,
+        session: &Session,
+        request: &Request,
+        starts: &[Start],
+    ) -> Outcome<Verdict> {
+        interrupt::listen(common.quiet);
+        let others = [
+            ("unguided", "fhs", json!({})),
+            ("best of 16", "bon", json!({"particles": 16, "sampler": "first-hitting"})),
+        ];
+        for start in starts {
+            let mut named = Vec::new();
+            for (name, method, options) in &others {
+                let options = options.as_object().cloned().unwrap_or_default();
+                let (method, screen) = (Some((*method).to_owned()), None);
+                named.push((*name, Request { method, screen, options, ..request.clone() }));
+            }
+            named.push(("ours", request.clone()));
+            for (name, request) in named {
+                let request = Request { template: start.entry.template.clone(), ..request };
+                let plan = Plan::new(&request)?;
+                let job = Job {
+                    prompt: start.prompt.clone(),
+                    extra: start.entry.extra.clone(),
+                    ..Job::default()
+                };
+                let look = Watch { cancel: Some(&interrupt::ASKED), ..Watch::default() };
+                let made = match session.run(&plan, &job, look) {
+                    Err(error) if error.is_interrupted() => return Ok(Verdict::Interrupted),
+                    made => made?,
+                };
+                if common.json {
+                    print::line(serde_json::to_string(&made)?)?;
+                    continue;
+                }
+                print::line(name)?;
+                print::line(row::lines(&made, plan.reading(), false))?;
+                print::line("")?;
+            }
+        }
+        Ok(if interrupt::asked() { Verdict::Interrupted } else { Verdict::Done })
+    }
+}
+
+/// Where finished rows go.
+struct Sinks<'a> {
+    common: &'a Common,
+    reading: Reading,
+    store: Option<Store>,
+    trace: Option<TraceFile>,
+    screen: &'a Screen,
+    several_samples: bool,
+}
+
+/// What became of a run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    rows: usize,
+    below_target: usize,
+    interrupted: bool,
+    /// Nobody reads standard output any more.
+    unread: bool,
+}
+
+impl Sinks<'_> {
+    /// Runs all jobs and hands their rows on in job order.
+    fn run(mut self, session: &Session, plans: &[Plan], jobs: &[Job]) -> Outcome<Tally> {
+        let screen = self.screen;
+        screen.begin(jobs.len());
+        let mut tally = Tally::default();
+        let mut failed: Outcome<()> = Ok(());
+        let mut waiting: BTreeMap<usize, Option<Sample>> = BTreeMap::new();
+        let mut next = 0;
+        let traces = self.trace.is_some();
+        let mut hand_on = |index: usize, made: treasure::Result<Sample>| {
+            screen.one_done();
+            match made {
+                Ok(sample) => waiting.insert(index, Some(sample)),
+                Err(error) if error.is_interrupted() => waiting.insert(index, None),
+                Err(error) => {
+                    failed = Err(error.into());
+                    return ControlFlow::Break(());
+                }
+            };
+            while let Some(made) = waiting.remove(&next) {
+                let plan = &plans[jobs[next].plan];
+                next += 1;
+                tally.interrupted |= made.is_none();
+                if let Some(sample) = made
+                    && let Err(failure) = self.write(&sample, plan, &mut tally)
+                {
+                    failed = Err(failure);
+                    return ControlFlow::Break(());
+                }
+            }
+            // Without a file to fill, nobody needs what nobody reads.
+            match tally.unread && self.store.is_none() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        let cancel = Some(&interrupt::ASKED);
+        if screen.watches() {
+            for (index, job) in jobs.iter().enumerate() {
+                let mut show = |frame: &treasure::Frame| screen.frame(frame);
+                let look =
+                    Watch { frames: Some(&mut show), cancel, trace: traces, ..Watch::default() };
+                let made = session.run(&plans[job.plan], job, look);
+                if hand_on(index, made).is_break() || interrupt::ASKED.load(Ordering::SeqCst) {
+                    break;
+                }
+            }
+        } else {
+            let see = |_: usize, event: &treasure::core::Event| screen.event(event);
+            session.run_all(plans, jobs, cancel, traces, &see, &mut hand_on)?;
+        }
+        screen.clear();
+        tally.interrupted |= interrupt::asked();
+        failed.map(|()| tally)
+    }
+
+    fn write(&mut self, sample: &Sample, plan: &Plan, tally: &mut Tally) -> Outcome<()> {
+        let line = serde_json::to_string(sample)?;
+        self.screen.clear();
+        // A trace stands before its row, so that no row is without one.
+        if let (Some(file), Some(trace)) = (&mut self.trace, &sample.trace) {
+            file.write(trace)?;
+        }
+        // A text that was cut short is shown but not stored: --resume makes it anew.
+        if let (Some(store), false) = (&mut self.store, sample.is_interrupted()) {
+            store.append((sample.prompt_index, sample.sample), &line)?;
+        }
+        if tally.rows == 0 {
+            for note in &sample.notes {
+                self.common.say(format!("note: {note}"));
+            }
+        }
+        if !tally.unread {
+            let shown = match (self.common.json, tally.rows) {
+                (true, _) => line,
+                (false, 0) => row::lines(sample, self.reading, self.several_samples),
+                (false, _) => {
+                    format!("\n{}", row::lines(sample, self.reading, self.several_samples))
+                }
+            };
+            tally.unread = !print::line_if_read(shown).context(|| "rows")?;
+            if self.reading == Reading::Rule && sample.reward < 1.0 {
+                self.common.say(format!(
+                    "note: no text met the rule ({} of 1); try --tree-width 8 --beam-width 20, a longer \
+                     --length, or a rule nearer to what the model writes",
+                    number::reward(sample.reward)
+                ));
+            }
+        }
+        tally.rows += 1;
+        tally.interrupted |= sample.is_interrupted();
+        let missed = plan.target_reward.is_some_and(|target| sample.reward < target);
+        tally.below_target += usize::from(missed);
+        Ok(())
     }
 }

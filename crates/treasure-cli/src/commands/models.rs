@@ -3,13 +3,15 @@
 use clap::{Args, Subcommand};
 use rayon::prelude::*;
 use serde_json::{Value, json};
-use treasure_models::{Description, LoadOptions, Role, inspect};
+use treasure::{
+    Plan, Request, Session,
+    models::{Description, LoadOptions, Role, inspect},
+};
 
 use crate::{
     Verdict,
     failure::{OrFail as _, Outcome},
-    loading::{self, POCKET},
-    options::{common::Common, model::CheckpointOptions},
+    options::{common::Common, request::CheckpointOptions},
     output::{number, print},
 };
 
@@ -53,12 +55,13 @@ impl Models {
 }
 
 fn list(common: &Common) -> Outcome<()> {
-    let resolver = loading::resolver();
+    let session = Session::pocket()?;
+    let resolver = session.store().resolver();
     let shipped: Vec<(String, usize, Description)> = treasure_pocket::MODELS
         .par_iter()
         .map(|model| {
-            let name = format!("{POCKET}/{}", model.name);
-            let what = inspect(&resolver, &name, &LoadOptions::default())
+            let name = format!("pocket/{}", model.name);
+            let what = inspect(resolver, &name, &LoadOptions::default())
                 .context(|| format!("model {name}"))?;
             Ok((name, model.bytes(), what))
         })
@@ -84,7 +87,7 @@ fn list(common: &Common) -> Outcome<()> {
             .iter()
             .map(|(name, bytes, what)| {
                 let name = match name.as_str() {
-                    "pocket/denoiser" => format!("{name} (the default, `{POCKET}`)"),
+                    "pocket/denoiser" => format!("{name} (the default, `pocket`)"),
                     _ => name.clone(),
                 };
                 let optional = |n: Option<u64>| n.map_or_else(|| "–".into(), number::count);
@@ -117,9 +120,10 @@ fn list(common: &Common) -> Outcome<()> {
 
 impl Inspect {
     fn run(&self, common: &Common) -> Outcome<()> {
-        loading::check_pocket(&self.name)?;
-        let load = loading::load_options(&self.checkpoint)?;
-        let what = inspect(&loading::resolver(), &self.name, &load)
+        let mut request = Request { model: Some(self.name.clone()), ..Request::default() };
+        self.checkpoint.fill(&mut request);
+        let load = Plan::new(&request)?.load;
+        let what = inspect(Session::pocket()?.store().resolver(), &self.name, &load)
             .context(|| format!("model {}", self.name))?;
         let row = describe(&self.name, &what);
         if common.json {

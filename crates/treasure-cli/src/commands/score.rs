@@ -1,24 +1,24 @@
 //! `treasure score`: given texts, scored by a reward.
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use treasure_rewards::{Breakdown, Composite, Rewards};
+use treasure::{
+    Plan, Request, Session, SessionOptions,
+    rewards::{Breakdown, Composite},
+};
 
 use crate::{
     Verdict,
     failure::{OrFail as _, Outcome},
-    generation::{
-        parts::{Specs, reward_options},
-        plan::PresetKind,
-        row,
-    },
     input::{ids, texts},
-    loading,
-    options::common::Common,
-    output::{number, print},
+    options::{common::Common, request::PresetKind},
+    output::{number, print, row},
 };
 
 /// Score given texts with a reward
@@ -30,7 +30,7 @@ Examples:
   treasure score --reward cola --file texts.txt
 
 A file holds one text a line; a file that ends in .jsonl holds rows with `text` (as `generate` writes
-them), `prompt` or `context_string`.")]
+them), `prompt` or `context_string`. `-` is standard input, a text a line.")]
 pub struct Score {
     /// What to score with
     #[arg(long, value_name = "SPEC", default_value = "perplexity")]
@@ -72,41 +72,54 @@ impl Score {
     pub fn run(&self, common: &Common) -> Outcome<Verdict> {
         let given: Vec<Vec<u32>> =
             self.ids.iter().map(|ids| ids::complete(ids)).collect::<Outcome<_>>()?;
-        let texts = match &self.file {
+        let mut texts = match &self.file {
             Some(file) => texts::read(file)?,
-            None => self.text.clone(),
+            None => Vec::new(),
         };
-        let spec = Specs::read(&self.reward)?;
-        let reading = Specs::reading_of(&spec);
-        let preset = self.preset.conventions();
-        let options = reward_options(&self.dtype, self.reward_batch, preset, false)?;
-        let reward = Rewards::new(loading::resolver(), options).build(&spec)?;
+        for text in &self.text {
+            match text.as_str() {
+                "-" => texts.extend(texts::read(Path::new("-"))?),
+                text => texts.push(text.to_owned()),
+            }
+        }
+        let plan = Plan::new(&Request {
+            reward: Some(self.reward.clone()),
+            reward_dtype: Some(self.dtype.clone()),
+            preset: Some(self.preset.into()),
+            ..Request::default()
+        })?;
+        let session = Session::pocket()?.with_options(SessionOptions {
+            reward_batch: self.reward_batch.map(NonZeroUsize::get),
+            cache_bytes: 0,
+            ..SessionOptions::default()
+        });
+        let reward = session.reward_of(&plan)?;
         let mut rows = Vec::new();
         if given.is_empty() {
             let views: Vec<&str> = texts.iter().map(String::as_str).collect();
             let scored = reward.breakdown(&views)?;
-            rows.extend(
-                scored
-                    .into_iter()
-                    .zip(texts)
-                    .map(|(found, text)| Scored::new(found, Some(text), None)),
-            );
+            let row = |(found, text)| Scored::new(found, Some(text), None);
+            rows.extend(scored.into_iter().zip(texts).map(row));
         } else {
             for ids in given {
                 let found = by_ids(&reward, &ids)?;
                 rows.push(Scored::new(found, None, Some(ids)));
             }
         }
-        for row in rows {
+        for scored in rows {
             if common.json {
-                print::line(serde_json::to_string(&row)?)?;
+                print::line(serde_json::to_string(&scored)?)?;
                 continue;
             }
-            let what = row.text.unwrap_or_else(|| format!("{:?}", row.ids.unwrap_or_default()));
-            let remark = reading.remark(row.reward);
-            print::line(format!("{}{remark}   {what}", number::reward(row.reward)))?;
-            if row.rewards.len() > 1 {
-                print::line(format!("  parts {}", row::scores(&row.rewards)))?;
+            let what =
+                scored.text.unwrap_or_else(|| format!("{:?}", scored.ids.unwrap_or_default()));
+            let remark = row::short_remark(plan.reading(), scored.reward);
+            print::line(format!("{}{remark}   {what}", number::reward(scored.reward)))?;
+            if scored.rewards.len() > 1 {
+                print::line(format!("  parts {}", row::scores(&scored.rewards)))?;
+            }
+            if scored.detail["truncated"] == true {
+                common.say("note: the text is longer than the judge reads; it saw the beginning");
             }
         }
         Ok(Verdict::Done)

@@ -12,16 +12,19 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use treasure_core::{
-    Answer, Cost, Denoiser, Encoding, Event, Facts, Key, Limits, MaskedSeq, NoiseSchedule,
-    Observer, Problem, Question, Result, Reward, State, TokenId, View,
+use treasure::{
+    core::{
+        Answer, Cost, Denoiser, Encoding, Event, Facts, Limits, MaskedSeq, NoiseSchedule, Observer,
+        Problem, Question, Result, Reward, State, TokenId, View,
+    },
+    models::exec::operations,
+    rewards::Start,
+    sample_key,
 };
-use treasure_models::kernels::operations;
-use treasure_rewards::Start;
 
+use super::bench::Setup;
 use crate::{
     failure::{Failure, OrFail as _, Outcome},
-    generation::sample::Setup,
     output::print,
 };
 
@@ -93,7 +96,7 @@ pub fn run(setup: &Setup, requests: impl BufRead) -> Outcome<()> {
 
 fn search(setup: &Setup, request: &Request) -> Outcome<Report> {
     let plan = &setup.plan;
-    let mut start = Start::prompt(&setup.model, &request.prompt, plan.length, plan.min_length)?;
+    let mut start = Start::prompt(&*setup.model, &request.prompt, plan.length, plan.min_length)?;
     let given = start.state.masked().next().unwrap_or(0);
     if let Some(slots) = &request.slots {
         let (expected, got) = (start.state.len(), slots.len());
@@ -105,11 +108,13 @@ fn search(setup: &Setup, request: &Request) -> Outcome<Report> {
     }
     let pipeline = setup.pipeline(&setup.reward, &start);
     let proxy = setup.proxy.as_ref().map(|proxy| setup.pipeline(proxy, &start));
-    let (denoiser, reward) = (Timed::new(setup.model.as_ref()), Timed::new(&pipeline));
+    let (denoiser, reward) = (Timed::new(&*setup.model), Timed::new(&pipeline));
     let screen = proxy.as_ref().map(Timed::new);
     let schedule = NoiseSchedule::default();
     let (state, bans) = (start.state.clone(), start.bans.clone());
-    let mut problem = Problem::new(state, &schedule, &denoiser, &reward, bans, Limits::default())?;
+    let mut problem = Problem::new(state, &schedule, &denoiser, &reward, bans, Limits::default())?
+        .with_ends(&start.ends)
+        .with_answer(plan.answer);
     if !request.memory {
         problem = problem.with_memory(0, 0);
     }
@@ -128,7 +133,8 @@ fn search(setup: &Setup, request: &Request) -> Outcome<Report> {
         last: request.steps.map(|steps| request.skip + steps),
         restart: &restart,
     };
-    let found = setup.search.run(&problem, Key::new(request.seed).fold(0), &mut clock)?;
+    let key = sample_key(request.seed, &request.prompt, 0);
+    let found = plan.method.search().run(&problem, key, &mut clock)?;
     let seconds = clock.began.elapsed().as_secs_f64();
     let screened = screen.as_ref().map_or((0.0, 0), Timed::spent);
     let (denoiser, reward) = (denoiser.spent(), reward.spent());
@@ -154,6 +160,7 @@ fn since(before: &Cost, after: &Cost) -> Cost {
         reward_calls: after.reward_calls - before.reward_calls,
         reward_cache_hits: after.reward_cache_hits - before.reward_cache_hits,
         proxy_calls: after.proxy_calls - before.proxy_calls,
+        reward_skips: after.reward_skips - before.reward_skips,
     }
 }
 
@@ -186,13 +193,13 @@ impl Observer for Stopwatch<'_> {
 }
 
 /// Adds up the time and the operations of what it wraps.
-struct Timed<'a, T> {
+struct Timed<'a, T: ?Sized> {
     inner: &'a T,
     nanoseconds: AtomicU64,
     operations: AtomicU64,
 }
 
-impl<'a, T> Timed<'a, T> {
+impl<'a, T: ?Sized> Timed<'a, T> {
     fn new(inner: &'a T) -> Self {
         Self { inner, nanoseconds: AtomicU64::new(0), operations: AtomicU64::new(0) }
     }
@@ -217,7 +224,7 @@ impl<'a, T> Timed<'a, T> {
     }
 }
 
-impl<T: Denoiser> Denoiser for Timed<'_, T> {
+impl<T: Denoiser + ?Sized> Denoiser for Timed<'_, T> {
     fn facts(&self) -> &Facts {
         self.inner.facts()
     }
@@ -231,13 +238,17 @@ impl<T: Denoiser> Denoiser for Timed<'_, T> {
     }
 }
 
-impl<T: Reward> Reward for Timed<'_, T> {
+impl<T: Reward + ?Sized> Reward for Timed<'_, T> {
     fn name(&self) -> &str {
         self.inner.name()
     }
 
     fn view(&self, tokens: &[TokenId]) -> Result<View> {
         self.time(|inner| inner.view(tokens))
+    }
+
+    fn upper_bound(&self) -> Option<f64> {
+        self.inner.upper_bound()
     }
 
     fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {

@@ -3,17 +3,36 @@
 //! A row that is none of these is an error that names the file and the line; nothing is skipped but
 //! blank lines.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+use treasure::ROW_FIELDS;
 
 use crate::failure::{Failure, Outcome};
 
-/// Reads all prompts of a file, in order.
-pub fn read(path: &Path) -> Outcome<Vec<String>> {
+/// A row of a prompt file: where a text begins, and what else the caller wrote beside it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Entry {
+    /// The prompt, if it is one.
+    pub prompt: Option<String>,
+    /// The template, if it is one.
+    pub template: Option<String>,
+    /// The caller's other fields, which rows carry through.
+    pub extra: Map<String, Value>,
+}
+
+impl Entry {
+    /// A prompt without anything beside it.
+    pub fn prompt(prompt: impl Into<String>) -> Self {
+        Self { prompt: Some(prompt.into()), ..Self::default() }
+    }
+}
+
+/// Reads all entries of a file (`-` is standard input), in order.
+pub fn read(path: &Path) -> Outcome<Vec<Entry>> {
     let name = path.display();
-    let content = fs::read_to_string(path).map_err(|error| {
-        Failure::new(error).context(format!("{name}: cannot be read")).hint(
+    let content = super::read(path).map_err(|failure| {
+        failure.hint(
             "--prompts takes a JSON Lines file, one {\"prompt\": \"…\"} a line; a prompt itself is given without an option",
         )
     })?;
@@ -22,12 +41,12 @@ pub fn read(path: &Path) -> Outcome<Vec<String>> {
         if line.trim().is_empty() {
             continue;
         }
-        let prompt = prompt_of(line).map_err(|message| {
+        let entry = entry_of(line).map_err(|message| {
             Failure::new(format!("{name}:{}: {message}", number + 1)).hint(
-                "a row is {\"prompt\": \"…\"}, {\"context_string\": \"…\"} or {\"messages\": [{\"role\": \"user\", \"content\": \"…\"}]}",
+                "a row is {\"prompt\": \"…\"}, {\"template\": \"…\"}, {\"context_string\": \"…\"} or {\"messages\": [{\"role\": \"user\", \"content\": \"…\"}]}",
             )
         })?;
-        prompts.push(prompt);
+        prompts.push(entry);
     }
     if prompts.is_empty() {
         return Err(Failure::new(format!(
@@ -38,31 +57,51 @@ pub fn read(path: &Path) -> Outcome<Vec<String>> {
     Ok(prompts)
 }
 
-/// The prompt of one row.
-fn prompt_of(line: &str) -> Result<String, String> {
+/// What one row says.
+fn entry_of(line: &str) -> Result<Entry, String> {
     let row: Value =
         serde_json::from_str(line).map_err(|error| format!("expected a JSON object, {error}"))?;
-    let Value::Object(row) = row else {
+    let Value::Object(mut row) = row else {
         return Err(format!("expected a JSON object, got {}", kind(&row)));
     };
-    for field in ["prompt", "context_string"] {
+    let mut entry = Entry::default();
+    for field in ["prompt", "context_string", "template"] {
         match row.get(field) {
             None => {}
-            Some(Value::String(prompt)) => return Ok(prompt.clone()),
+            Some(Value::String(text)) => {
+                let place =
+                    if field == "template" { &mut entry.template } else { &mut entry.prompt };
+                *place = Some(text.clone());
+                row.remove(field);
+                break;
+            }
             Some(other) => {
                 return Err(format!("`{field}`: expected a string, got {}", kind(other)));
             }
         }
     }
-    match row.get("messages") {
-        Some(Value::Array(messages)) if !messages.is_empty() => join(messages),
-        Some(other) => Err(format!("`messages`: expected a list of messages, got {}", kind(other))),
-        None => {
-            let keys: Vec<_> = row.keys().map(|key| format!("`{key}`")).collect();
-            let got = if keys.is_empty() { "no field".to_string() } else { keys.join(", ") };
-            Err(format!("expected `prompt`, `context_string` or `messages`, got {got}"))
-        }
+    if entry.prompt.is_none() && entry.template.is_none() {
+        entry.prompt = Some(match row.remove("messages") {
+            Some(Value::Array(messages)) if !messages.is_empty() => join(&messages)?,
+            Some(other) => {
+                return Err(format!(
+                    "`messages`: expected a list of messages, got {}",
+                    kind(&other)
+                ));
+            }
+            None => {
+                let keys: Vec<_> = row.keys().map(|key| format!("`{key}`")).collect();
+                let got = if keys.is_empty() { "no field".to_string() } else { keys.join(", ") };
+                return Err(format!(
+                    "expected `prompt`, `template`, `context_string` or `messages`, got {got}"
+                ));
+            }
+        });
     }
+    // A row that `generate` wrote can be a prompt again: its own fields are made anew.
+    row.retain(|field, _| !ROW_FIELDS.contains(&field.as_str()));
+    entry.extra = row;
+    Ok(entry)
 }
 
 /// The contents of the messages, a blank line between two. Roles are dropped: masked diffusion
@@ -92,23 +131,31 @@ fn kind(value: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
-    fn read_text(text: &str) -> Outcome<Vec<String>> {
+    fn read_text(text: &str) -> Outcome<Vec<Entry>> {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), text).unwrap();
         read(file.path())
     }
 
     #[test]
-    fn all_three_row_shapes_are_read_in_order() {
+    fn all_row_shapes_are_read_in_order_and_other_fields_are_carried() {
         let rows = concat!(
-            "{\"prompt\": \"a\"}\n",
+            "{\"prompt\": \"a\", \"id\": \"q0\", \"reward\": 3}\n",
             "\n",
             "{\"context_string\": \"\\n\\nThe book\", \"more\": 1}\n",
+            "{\"template\": \"The [MASK:2].\"}\n",
             "{\"messages\": [{\"role\": \"system\", \"content\": \"x\"}, {\"role\": \"user\", \"content\": \"y\"}]}",
         );
-        assert_eq!(read_text(rows).unwrap(), ["a", "\n\nThe book", "x\n\ny"]);
+        let read = read_text(rows).unwrap();
+        let prompts: Vec<_> = read.iter().map(|entry| entry.prompt.as_deref()).collect();
+        assert_eq!(prompts, [Some("a"), Some("\n\nThe book"), None, Some("x\n\ny")]);
+        assert_eq!(read[2].template.as_deref(), Some("The [MASK:2]."));
+        assert_eq!(read[0].extra, Map::from_iter([("id".into(), "q0".into())]));
+        assert_eq!(read[1].extra["more"], 1);
     }
 
     #[test]
@@ -123,7 +170,7 @@ mod tests {
         for (bad, message) in [
             (
                 "{\"text\": \"a\"}",
-                ":2: expected `prompt`, `context_string` or `messages`, got `text`",
+                ":2: expected `prompt`, `template`, `context_string` or `messages`, got `text`",
             ),
             ("[1]", ":2: expected a JSON object, got a list"),
             ("{\"prompt\": 3}", ":2: `prompt`: expected a string, got a number"),

@@ -1,6 +1,6 @@
 //! Texts to score from a file: one a line, or the rows of a JSON Lines file.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -10,9 +10,10 @@ use crate::failure::{Failure, Outcome};
 /// `context_string`; any other file holds one text a line.
 pub fn read(path: &Path) -> Outcome<Vec<String>> {
     let name = path.display();
-    let content = fs::read_to_string(path)
-        .map_err(|error| Failure::new(error).context(format!("{name}: cannot be read")))?;
-    let is_rows = path.extension().is_some_and(|extension| extension == "jsonl");
+    let content = super::read(path)?;
+    // Standard input has no name to tell by: rows begin with a brace.
+    let is_rows = path.extension().is_some_and(|extension| extension == "jsonl")
+        || path.as_os_str() == "-" && content.trim_start().starts_with('{');
     let texts: Vec<String> = content
         .lines()
         .enumerate()
@@ -41,6 +42,8 @@ fn text_of(line: &str, number: usize, path: &Path) -> Outcome<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

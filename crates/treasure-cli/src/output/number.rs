@@ -1,4 +1,5 @@
-//! Numbers for people: thousands separators, a true minus sign, no more digits than matter.
+//! Numbers for people: thousands separators, no more digits than matter. Programs read them too, so
+//! that minus is the plain one.
 
 /// A count with thousands separators: `1,733`.
 pub fn count(n: u64) -> String {
@@ -13,22 +14,18 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// A reward: three decimals, more where it is tiny, with a true minus sign.
+/// A reward: three decimals, more where it is tiny.
 pub fn reward(value: f64) -> String {
     if value.is_infinite() {
-        return if value > 0.0 { "∞".into() } else { "−∞".into() };
+        return if value > 0.0 { "inf".into() } else { "-inf".into() };
     }
-    let size = value.abs();
-    let text =
-        if size != 0.0 && size < 0.0005 { format!("{size:.1e}") } else { format!("{size:.3}") };
-    if value < 0.0 {
-        format!("−{}", text.replace("e-", "e−"))
-    } else {
-        text.replace("e-", "e−")
+    match value.abs() {
+        size if size != 0.0 && size < 0.0005 => format!("{value:.1e}"),
+        _ => format!("{value:.3}"),
     }
 }
 
-/// A probability: two digits that matter, `0.98`, `0.0042`, `0.9998`.
+/// A probability: as many digits as show how far it is from 0 or 1, `0.98`, `0.004`, `0.9998`.
 pub fn probability(p: f64) -> String {
     let distance = p.min(1.0 - p).max(1e-12);
     let digits = if distance >= 0.01 { 2 } else { (-distance.log10()).ceil().min(9.0) as usize };
@@ -73,20 +70,20 @@ mod tests {
     }
 
     #[test]
-    fn rewards_have_a_true_minus_sign() {
+    fn rewards_have_a_plain_minus_sign() {
         for (value, text) in [
-            (-0.018, "−0.018"),
+            (-0.018, "-0.018"),
             (0.0, "0.000"),
             (2.5, "2.500"),
-            (-0.00012, "−1.2e−4"),
-            (f64::NEG_INFINITY, "−∞"),
+            (-0.00012, "-1.2e-4"),
+            (f64::NEG_INFINITY, "-inf"),
         ] {
             assert_eq!(reward(value), text);
         }
     }
 
     #[test]
-    fn probabilities_keep_two_digits_that_matter() {
+    fn probabilities_keep_the_digits_that_matter() {
         for (p, text) in
             [(0.982, "0.98"), (0.0042, "0.004"), (0.9998, "0.9998"), (1.0, "1.000000000")]
         {

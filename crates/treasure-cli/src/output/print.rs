@@ -9,10 +9,18 @@ use crate::failure::{Failure, Outcome};
 
 /// Prints one line on standard output. A closed pipe (`treasure … | head`) ends the program quietly.
 pub fn line(text: impl Display) -> Outcome<()> {
+    match line_if_read(text)? {
+        true => Ok(()),
+        false => std::process::exit(0),
+    }
+}
+
+/// Prints one line on standard output, and says whether anybody still reads it.
+pub fn line_if_read(text: impl Display) -> Outcome<bool> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::new(error).context("standard output")),
     }
 }

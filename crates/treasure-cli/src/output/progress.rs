@@ -20,8 +20,6 @@ pub struct Standing {
     pub steps: usize,
     /// Masks left in the most finished state.
     pub masks_left: usize,
-    /// Masks at the start.
-    pub masks: usize,
     /// The best reward so far, if any was seen.
     pub best: Option<f64>,
     /// Model calls.
@@ -132,14 +130,13 @@ mod tests {
             step: 12,
             steps: 48,
             masks_left: 36,
-            masks: 48,
             best: Some(-1.25),
             nfe: 25,
             reward_calls: 1118,
         };
         assert_eq!(
             standing.line(2.0),
-            "step 12/48  masks 36  best −1.250  nfe 25  calls 1,118  6.00 s left"
+            "step 12/48  masks 36  best -1.250  nfe 25  calls 1,118  6.00 s left"
         );
     }
 }

@@ -1,7 +1,8 @@
 //! The `--out` file: append-only JSON Lines that a killed run can continue.
 //!
 //! Guarantees: a row is written whole and in job order; `--resume` keeps every finished row, repeats
-//! none, recovers a truncated last line (and says so) and refuses rows of another plan.
+//! none, recovers a truncated last line (and says so) and refuses rows of another plan; two runs never
+//! write one file.
 
 use std::{
     collections::HashSet,
@@ -16,6 +17,15 @@ use crate::failure::{Failure, Outcome};
 
 /// Which row: the prompt's place in the run and the sample's number.
 pub type Identity = (u64, u64);
+
+/// What a run expects of the rows of a file it continues.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected<'a> {
+    /// The text each prompt's rows begin with.
+    pub prompts: &'a [&'a str],
+    /// The plan of each prompt.
+    pub plans: &'a [&'a Value],
+}
 
 /// An open `--out` file.
 #[derive(Debug)]
@@ -46,8 +56,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a file to continue it. `prompts` and `plan` are those of this run.
-    pub fn resume(path: &Path, prompts: &[&str], plan: &Value) -> Outcome<Self> {
+    /// Opens a file to continue it.
+    pub fn resume(path: &Path, expected: Expected<'_>) -> Outcome<Self> {
         let fresh = !path.exists();
         let mut store = Self::open(path, fresh)?;
         let mut bytes = Vec::new();
@@ -59,7 +69,7 @@ impl Store {
             if line.is_empty() {
                 continue;
             }
-            let identity = identify(line, prompts, plan).map_err(|failure| {
+            let identity = identify(line, expected).map_err(|failure| {
                 failure.context(format!("{name}:{}: cannot resume", number + 1)).hint(
                     "repeat the command that began this file, or write to another file with --out",
                 )
@@ -82,6 +92,12 @@ impl Store {
     }
 
     fn open(path: &Path, fresh: bool) -> Outcome<Self> {
+        if let Ok(what) = path.metadata()
+            && !what.is_file()
+        {
+            return Err(Failure::new(format!("{}: is no ordinary file", path.display()))
+                .hint("--out needs a file that can be continued; print rows with --json instead"));
+        }
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -91,6 +107,13 @@ impl Store {
             .map_err(|error| {
                 Failure::new(error).context(format!("{}: cannot be written", path.display()))
             })?;
+        if file.try_lock().is_err() {
+            return Err(Failure::new(format!(
+                "{}: another process is writing this file",
+                path.display()
+            ))
+            .hint("wait for it to finish, or name another file"));
+        }
         Ok(Self { path: path.into(), file, done: HashSet::new(), fresh, recovered: 0 })
     }
 
@@ -135,7 +158,8 @@ impl Drop for Store {
 }
 
 /// Which row a line is, after checking that this run would have written it.
-fn identify(line: &[u8], prompts: &[&str], plan: &Value) -> Outcome<Identity> {
+fn identify(line: &[u8], expected: Expected<'_>) -> Outcome<Identity> {
+    let prompts = expected.prompts;
     let row: Value = serde_json::from_slice(line)
         .map_err(|error| Failure::new(format!("expected a JSON row, {error}")))?;
     let number = |field: &str| {
@@ -144,19 +168,23 @@ fn identify(line: &[u8], prompts: &[&str], plan: &Value) -> Outcome<Identity> {
             .ok_or_else(|| Failure::new(format!("`{field}`: expected a number in the row")))
     };
     let identity = (number("prompt_index")?, number("sample")?);
-    let expected =
-        usize::try_from(identity.0).ok().and_then(|at| prompts.get(at)).ok_or_else(|| {
-            Failure::new(format!(
-                "`prompt_index`: expected 0 to {}, got {}",
-                prompts.len() - 1,
-                identity.0
-            ))
-        })?;
+    let place = usize::try_from(identity.0).ok().filter(|&at| at < prompts.len());
+    let place = place.ok_or_else(|| {
+        let last = prompts.len().saturating_sub(1);
+        Failure::new(format!("`prompt_index`: expected 0 to {last}, got {}", identity.0))
+    })?;
     let got = row.get("prompt").and_then(Value::as_str).unwrap_or_default();
-    if got != *expected {
-        return Err(Failure::new(format!("`prompt`: expected {expected:?}, got {got:?}")));
+    if got != prompts[place] {
+        return Err(Failure::new(format!("`prompt`: expected {:?}, got {got:?}", prompts[place])));
     }
-    let differences = differences(plan, row.get("plan").unwrap_or(&Value::Null));
+    let plan = row.get("plan").unwrap_or(&Value::Null);
+    if plan.get("keys").is_none() && expected.plans[place].get("keys").is_some() {
+        return Err(Failure::new(
+            "the rows were made by an older program, whose seeds mean other texts",
+        )
+        .hint("write to another file: old and new rows do not belong together"));
+    }
+    let differences = differences(expected.plans[place], plan);
     if !differences.is_empty() {
         return Err(Failure::new(format!("another plan: {}", differences.join(", "))));
     }
@@ -191,8 +219,18 @@ mod tests {
             .to_string()
     }
 
-    fn plan() -> Value {
-        json!({"length": 8})
+    fn resume(path: &Path) -> Outcome<Store> {
+        let plan = json!({"length": 8});
+        Store::resume(path, Expected { prompts: &["a"], plans: &[&plan] })
+    }
+
+    #[test]
+    fn a_file_that_another_run_writes_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.jsonl");
+        let _first = Store::create(&path).unwrap();
+        let error = Store::create(&path).unwrap_err().to_string();
+        assert!(error.contains("another process is writing"), "{error}");
     }
 
     #[test]
@@ -201,7 +239,7 @@ mod tests {
         let path = dir.path().join("out.jsonl");
         let first = row("a", 0, 0, 8);
         std::fs::write(&path, format!("{first}\n{}", &first[..9])).unwrap();
-        let mut store = Store::resume(&path, &["a"], &plan()).unwrap();
+        let mut store = resume(&path).unwrap();
         assert_eq!((store.recovered(), store.n_rows()), (9, 1));
         assert!(store.has((0, 0)) && !store.has((0, 1)));
         let second = row("a", 0, 1, 8);
@@ -222,7 +260,7 @@ mod tests {
         ] {
             let content = format!("{line}\n{{\"trunc");
             std::fs::write(&path, &content).unwrap();
-            let error = Store::resume(&path, &["a"], &plan()).unwrap_err().to_string();
+            let error = resume(&path).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
@@ -234,7 +272,7 @@ mod tests {
         let path = dir.path().join("out.jsonl");
         let line = row("a", 0, 0, 8);
         std::fs::write(&path, format!("{line}\n{line}\n")).unwrap();
-        let error = Store::resume(&path, &["a"], &plan()).unwrap_err().to_string();
+        let error = resume(&path).unwrap_err().to_string();
         assert!(error.contains(":2: prompt 0 sample 0 is there twice"), "{error}");
     }
 

@@ -1,4 +1,4 @@
-//! `--watch`: the text crystallising in the terminal, masks shown as ░.
+//! `--watch`: the text crystallising in the terminal, masks marked.
 //!
 //! Redraws a block of lines on standard error in place, so that standard output stays clean.
 
@@ -8,9 +8,6 @@ use std::{
 };
 
 use crate::failure::{Failure, Outcome};
-
-/// What a mask looks like.
-pub const MASK: &str = "░";
 
 const INTERVAL: Duration = Duration::from_millis(40);
 

@@ -71,7 +71,7 @@ fn a_killed_batch_resumes_without_losing_or_repeating_a_row() {
 }
 
 #[test]
-fn ctrl_c_prints_the_best_so_far_and_exits_with_1() {
+fn ctrl_c_prints_the_best_so_far_and_exits_with_130() {
     // The trace tells when the second sample is under way.
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out.jsonl");
@@ -95,7 +95,7 @@ fn ctrl_c_prints_the_best_so_far_and_exits_with_1() {
     child.stdout.take().unwrap().read_to_string(&mut words).unwrap();
     let mut talk = String::new();
     child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
-    assert_eq!(status.code(), Some(1), "{talk}");
+    assert_eq!(status.code(), Some(130), "{talk}");
     assert!(talk.contains("keeping the best so far"), "{talk}");
     let shown = parse_rows(&words);
     assert!(shown.len() < 500);

@@ -23,11 +23,13 @@ fn plain_output_is_the_text_then_what_it_is_worth_and_what_it_cost() {
     let text = stdout(&run_small(&["The lake"], 0));
     let lines: Vec<&str> = text.lines().collect();
     assert!(text.starts_with("The lake"), "{text}");
-    let cost = lines.last().unwrap();
-    let reward = regex::Regex::new(
-        r"^  reward −\d\.\d{3} \(p = 0\.\d+\)   nfe \d+( \(\+\d+ cached\))?   reward calls \d+( \(\+\d+ cached\))?   \d+\.\d\d? s   seed 0$",
+    let [.., reward, cost] = lines.as_slice() else { panic!("{text}") };
+    let worth = regex::Regex::new(r"^  reward -\d\.\d{3} \(log p, 0 is best: p = 0\.\d+\)$");
+    assert!(worth.unwrap().is_match(reward), "{reward}");
+    let spent = regex::Regex::new(
+        r"^  model calls \(NFE\) \d+( \(\+\d+ cached\))?   reward calls \d+( \(\+\d+ cached\))?   \d+\.\d\d? s   seed 0$",
     );
-    assert!(reward.unwrap().is_match(cost), "{cost}");
+    assert!(spent.unwrap().is_match(cost), "{cost}");
 }
 
 #[test]

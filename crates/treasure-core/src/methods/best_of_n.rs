@@ -37,7 +37,7 @@ impl Search for BestOfN {
     }
 
     fn nominal_cost(&self, masks: usize) -> Nominal {
-        let passes = self.sampler.steps(masks).min(masks);
+        let passes = self.sampler.passes(masks);
         Nominal::new(self.particles.saturating_mul(passes), self.particles)
     }
 

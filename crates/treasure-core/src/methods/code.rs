@@ -45,7 +45,7 @@ impl Search for Code {
 
     fn nominal_cost(&self, masks: usize) -> Nominal {
         let steps = self.sampler.steps(masks);
-        let passes = self.particles.saturating_mul(steps.min(masks));
+        let passes = self.particles.saturating_mul(self.sampler.passes(masks));
         let blocks = steps.div_ceil(self.code_block.max(1));
         Nominal::new(passes, self.particles.saturating_mul(blocks))
     }

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Nominal, Search, plan_of};
+use super::{Nominal, Search, plan_since, temper};
 use crate::{
-    Key, Potential, Problem, Resampling, Result, Sampler,
+    Error, Key, Potential, Problem, Resampling, Result, Sampler, Tempering, WeighBy,
     options::{at_least_one, positive, share},
     population::Population,
     propose::{DrawBy, sampling},
@@ -34,6 +34,19 @@ pub struct FkSteering {
     pub ess: Option<f64>,
     /// Completions sampled per particle and weighing.
     pub x0_samples: usize,
+    /// Whose prediction is completed; by default the particle's own, except under ancestral sampling,
+    /// where the reference weighs by the parent's.
+    #[serde(default)]
+    pub weigh_by: Option<WeighBy>,
+    /// How λ rises.
+    #[serde(default)]
+    pub tempering: Tempering,
+    /// γ of rising tempering; by default λ is reached at the last step.
+    #[serde(default)]
+    pub temper_gamma: Option<f64>,
+    /// The share of particles that adaptive tempering keeps effective; one half by default.
+    #[serde(default)]
+    pub temper_share: Option<f64>,
 }
 
 impl Default for FkSteering {
@@ -47,6 +60,10 @@ impl Default for FkSteering {
             resample: Resampling::Multinomial,
             ess: None,
             x0_samples: 4,
+            weigh_by: None,
+            tempering: Tempering::None,
+            temper_gamma: None,
+            temper_share: None,
         }
     }
 }
@@ -69,6 +86,13 @@ impl Search for FkSteering {
         at_least_one("resample every", self.resample_every.unwrap_or(1))?;
         positive("lambda", self.lambda)?;
         share("ess", self.ess.unwrap_or(1.0))?;
+        positive("temper gamma", self.temper_gamma.unwrap_or(1.0))?;
+        share("temper share", self.temper_share.unwrap_or(1.0))?;
+        if self.tempering == Tempering::Adaptive && self.potential != Potential::Diff {
+            let expected = "diff with adaptive tempering".into();
+            let got = self.potential.to_string();
+            return Err(Error::Invalid { what: "potential", expected, got });
+        }
         self.sampler.check()
     }
 
@@ -79,7 +103,7 @@ impl Search for FkSteering {
     fn nominal_cost(&self, masks: usize) -> Nominal {
         let steps = self.sampler.steps(masks);
         let events = steps.div_ceil(self.every(masks).max(1));
-        let passes = self.particles.saturating_mul(steps.min(masks));
+        let passes = self.particles.saturating_mul(self.sampler.passes(masks));
         let calls = self.particles.saturating_mul(events).saturating_mul(self.x0_samples);
         Nominal::new(passes, calls)
     }
@@ -89,7 +113,7 @@ impl Search for FkSteering {
     }
 
     fn plan(&self) -> Value {
-        plan_of(self)
+        plan_since(self, &["weigh_by", "tempering", "temper_gamma", "temper_share"])
     }
 
     fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn Stepper>> {
@@ -100,6 +124,7 @@ impl Search for FkSteering {
                 samples: self.x0_samples,
                 draws: DrawBy::Slot,
                 exact_at_the_end: true,
+                of: self.weigh_by.unwrap_or_else(|| self.sampler.weigh_by()),
             }),
             select: Box::new(FeynmanKac {
                 lambda: self.lambda,
@@ -107,6 +132,7 @@ impl Search for FkSteering {
                 every: self.every(problem.start().n_masked()),
                 resampling: self.resample,
                 ess: self.ess,
+                temper: temper(self.tempering, self.temper_gamma, self.temper_share),
             }),
         };
         Ok(Box::new(parts.begin(problem.start())))

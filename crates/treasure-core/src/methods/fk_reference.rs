@@ -1,7 +1,7 @@
 //! Feynman–Kac steering as the reference code runs it, for literal comparisons.
 //!
 //! 1001 ancestral steps, 51 resampling events, float32 weights with the reference's repairs, values of
-//! the parent even at the end, and a multinomial draw before the argmax. Differs from the reference:
+//! the parent even at the end, a multinomial draw before the argmax, and an argmax of the running reward. Differs from the reference:
 //! tokens are drawn in f64 by inverse CDF, not by float32 or bfloat16 Gumbel noise, and the answer's
 //! exact reward is computed with one more reward call.
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Nominal, Search, plan_of};
 use crate::{
-    Key, Potential, Problem, Result, Width,
+    Key, Potential, Problem, Result, WeighBy, Width,
     options::{at_least_one, positive},
     population::Population,
     propose::{DrawBy, Grid, Parallel},
@@ -84,6 +84,7 @@ impl Search for FkReference {
                 samples: self.x0_samples,
                 draws: DrawBy::Slot,
                 exact_at_the_end: false,
+                of: WeighBy::Parent,
             }),
             select: Box::new(FkReferenceResampler {
                 lambda: self.lambda,

@@ -5,9 +5,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Nominal, Search, plan_of};
+use super::{Nominal, Search, plan_since};
 use crate::{
-    Error, Key, Problem, Result, SelectKind, ValueKind, Width,
+    Error, Key, Problem, Result, SelectKind, ValueKind, WeighBy, Width,
     options::{at_least_one, not_negative, share},
     population::Population,
     propose::{DrawBy, FirstHitting, Order, Reveal},
@@ -98,6 +98,7 @@ impl Treasure {
                 samples: self.x0_samples,
                 draws: DrawBy::State,
                 exact_at_the_end: true,
+                of: WeighBy::Parent,
             }),
             ValueKind::PreviousArgmax => Box::new(PreviousArgmax { taste }),
             ValueKind::Posterior => Box::new(Posterior { taste }),
@@ -169,16 +170,11 @@ impl Search for Treasure {
     /// As the paper's options stand in traces since the first edition: what is new and at the paper's
     /// value is left out.
     fn plan(&self) -> Value {
-        let (paper, mut plan) = (plan_of(&Self::default()), plan_of(self));
-        if let Value::Object(options) = &mut plan {
-            for new in ["order", "prior", "variety", "min_p", "looks"] {
-                if options.get(new) == paper.get(new) {
-                    options.remove(new);
-                }
-            }
-            if let Some(share) = options.remove("screen_share") {
-                options.insert("screen".into(), share);
-            }
+        let mut plan = plan_since(self, &["order", "prior", "variety", "min_p", "looks"]);
+        if let Value::Object(options) = &mut plan
+            && let Some(share) = options.remove("screen_share")
+        {
+            options.insert("screen".into(), share);
         }
         plan
     }

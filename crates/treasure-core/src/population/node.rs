@@ -13,6 +13,8 @@ pub struct Weight {
     pub log_product: f64,
     /// Its unnormalised log-weight since the last resampling.
     pub log_weight: f64,
+    /// The λ that its reward was last weighed with, where λ rises.
+    pub lambda: f64,
 }
 
 /// What a scored child is worth: its reward, and the value it is compared by.
@@ -52,6 +54,8 @@ pub struct Node {
     pub log_p: f64,
     /// Its Feynman–Kac weight.
     pub weight: Weight,
+    /// How likely each token was when it was placed, where the sampler remembers it.
+    pub placed: Option<Arc<[f64]>>,
 }
 
 impl Node {
@@ -67,6 +71,7 @@ impl Node {
             worth: None,
             log_p: 0.0,
             weight: Weight::default(),
+            placed: None,
         }
     }
 }
@@ -88,10 +93,39 @@ pub struct Child {
     pub reveal: Option<(usize, TokenId)>,
     /// Further tokens revealed by the same step.
     pub also: Vec<(usize, TokenId)>,
+    /// The positions that the step masked again.
+    pub remasked: Vec<usize>,
+    /// log of the share of its parent's law that it stands for among its siblings.
+    pub log_mass: f64,
+    /// The complete sequence it was taken from, if it was.
+    pub completion: Option<Vec<TokenId>>,
+    /// How likely each token was when it was placed, where the sampler remembers it.
+    pub placed: Option<Arc<[f64]>>,
     /// log p of the tokens committed on the way to it, where they were ranked and not drawn.
     pub log_p: f64,
     /// Its forward pass, if one was made to value it.
     pub encoded: Option<Encoded>,
+}
+
+impl Child {
+    /// A parent that is carried on as it is, as its only child.
+    pub fn carried(parent: usize, node: &Node, t: f64) -> Self {
+        Self {
+            parent,
+            seq: node.seq.clone(),
+            t,
+            next_t: None,
+            rank: 0,
+            reveal: None,
+            also: Vec::new(),
+            remasked: Vec::new(),
+            log_mass: 0.0,
+            completion: None,
+            placed: node.placed.clone(),
+            log_p: node.log_p,
+            encoded: None,
+        }
+    }
 }
 
 /// What was read about a parent when it was expanded.

@@ -4,9 +4,13 @@
 //! sampler of Zheng et al. (2024), exact for an exact denoiser; with a denoiser that does not look at
 //! the time it stays exact under every [`Order`], since the order depends on what is revealed alone.
 
+mod rest;
+
 use std::sync::Arc;
 
-use super::{DrawBy, Propose, carried, encode_parents, purpose};
+use rest::Rest;
+
+use super::{DrawBy, Propose, encode_parents, purpose};
 use crate::{
     Answer, At, Context, Draw, Encoded, Flow, Key, MaskedSeq, Want, Width,
     options::named,
@@ -19,8 +23,8 @@ named!(
         /// Any, with equal chance (Alg. 1, line 4).
         #[default]
         Uniform = "uniform",
-        /// The one whose likeliest token is surest. An end of text counts as sure only where no mask
-        /// stands before it. Ties are broken by the key.
+        /// The first by chance, so that samples differ; after it the one whose likeliest token is surest.
+        /// An end of text counts as sure only where no mask stands before it. Ties are broken by the key.
         Confidence = "confidence",
         /// The first.
         LeftToRight = "left-to-right",
@@ -43,7 +47,17 @@ pub enum Reveal {
     /// A token drawn from the prediction, once per candidate, each at its own position.
     Sample {
         /// Children per parent.
-        candidates: usize,
+        candidates: Width,
+    },
+    /// The likeliest b tokens at one position, each standing for its own probability, and one token
+    /// drawn from the rest, standing for all of it: a sum over the children is unbiased for the sum
+    /// over all tokens.
+    Enumerate {
+        /// b(·), capped by the allowed tokens.
+        beam: Width,
+        /// Draws from the prediction in which a token of the rest is looked for. If all fall among
+        /// the likeliest there is no child of the rest; its share is raised by how seldom that is.
+        tries: usize,
     },
 }
 
@@ -104,9 +118,13 @@ impl FirstHitting {
     ) -> Flow<()> {
         let key = branch.key;
         match &self.reveal {
-            Reveal::Top { beam, groups, .. } => {
+            Reveal::Top { beam, .. } | Reveal::Enumerate { beam, .. } => {
                 let beam = beam.at(cx.step.index, cx.step.steps);
-                for position in self.positions(cx, key, &node.seq, *groups, seen) {
+                let groups = match self.reveal {
+                    Reveal::Top { groups, .. } => groups,
+                    _ => 1,
+                };
+                for position in self.positions(cx, key, &node.seq, groups, seen) {
                     let allowed = cx.problem.allowed_at(&node.seq, position);
                     if beam > allowed {
                         cx.note("beam width", || {
@@ -117,10 +135,17 @@ impl FirstHitting {
                         })?;
                     }
                     branch.top.push(At { position, k: beam.min(allowed) });
+                    if let Reveal::Enumerate { tries, .. } = self.reveal
+                        && beam < allowed
+                    {
+                        let own = |i| key.fold(purpose::TOKEN).fold(i).uniform();
+                        let draws = (0..tries as u64).map(|i| Draw { position, u: own(i) });
+                        branch.draws.extend(draws);
+                    }
                 }
             }
             Reveal::Sample { candidates } => {
-                for candidate in 0..*candidates as u64 {
+                for candidate in 0..candidates.at(cx.step.index, cx.step.steps) as u64 {
                     let own = key.fold(purpose::POSITION).fold(candidate);
                     let position = match self.order {
                         Order::Uniform => {
@@ -150,7 +175,7 @@ impl FirstHitting {
         let groups = groups.min(free.len());
         match (self.order, seen) {
             (Order::LeftToRight, _) => free.truncate(groups),
-            (Order::Confidence, Some(answer)) => {
+            (Order::Confidence, Some(answer)) if cx.step.index > 0 => {
                 let first = free.first().copied();
                 let sure = |index: usize| {
                     let ends = cx.problem.ends().contains(&answer.argmax[index]);
@@ -232,6 +257,7 @@ impl Propose for FirstHitting {
             })
             .collect();
         let answers = cx.problem.read(&wants)?;
+        let rests = self.rests(cx, &branches, &answers, &encoded)?;
         let mut proposals = Proposals {
             children: Vec::new(),
             parents: encoded
@@ -243,18 +269,18 @@ impl Propose for FirstHitting {
                 })
                 .collect(),
         };
-        let mut answered = branches.iter().zip(answers.into_iter().zip(seen)).peekable();
+        let mut answered = branches.iter().zip(answers.into_iter().zip(seen).zip(rests)).peekable();
         for (parent, node) in parents.iter().enumerate() {
-            let Some((branch, (mut answer, seen))) =
+            let Some((branch, ((mut answer, seen), rest))) =
                 answered.next_if(|(branch, _)| branch.parent == parent)
             else {
-                proposals.children.push(carried(parent, node, node.t));
+                proposals.children.push(Child::carried(parent, node, node.t));
                 continue;
             };
             if let Some(seen) = seen {
                 (answer.argmax, answer.confidence) = (seen.argmax, seen.confidence);
             }
-            self.children(cx, node, branch, &answer, &mut proposals.children);
+            self.children(cx, node, branch, &answer, rest, &mut proposals.children);
             proposals.parents[parent].argmax = answer.argmax;
             proposals.parents[parent].confidence = answer.confidence;
         }
@@ -274,6 +300,7 @@ impl FirstHitting {
         node: &Node,
         branch: &Branch,
         answer: &Answer,
+        rest: Option<Rest>,
         out: &mut Vec<Child>,
     ) {
         let sure: Vec<(usize, u32, f64)> = match self.commit_threshold {
@@ -283,7 +310,7 @@ impl FirstHitting {
                 .collect(),
             None => Vec::new(),
         };
-        let mut push = |position, token, rank, log_p: f64| {
+        let mut push = |position, token, rank, log_p: f64, log_mass: f64| {
             let mut seq = node.seq.reveal(position, token);
             let mut log_p = node.log_p + log_p;
             let mut also = Vec::new();
@@ -295,32 +322,39 @@ impl FirstHitting {
             let next_t = (cx.step.needs.next_time)
                 .then(|| self.prediction_time(cx, &seq, branch.t, node.slot));
             out.push(Child {
-                parent: branch.parent,
                 seq: Arc::new(seq),
-                t: branch.t,
                 next_t,
                 rank,
                 reveal: Some((position, token)),
                 also,
+                log_mass,
                 log_p,
-                encoded: None,
+                ..Child::carried(branch.parent, node, branch.t)
             });
         };
         let min_p = match self.reveal {
             Reveal::Top { min_p, .. } => min_p,
-            Reveal::Sample { .. } => 0.0,
+            _ => 0.0,
         };
+        let groups = (branch.top.len() as f64).ln();
         for (at, top) in branch.top.iter().zip(&answer.top) {
             let likeliest = top.first().map_or(0.0, |best| best.logprob);
             for (rank, candidate) in top.iter().enumerate() {
                 let likely = (candidate.logprob - likeliest).exp() >= min_p;
                 if likely || rank < ALWAYS_TRIED {
-                    push(at.position, candidate.token, rank, candidate.logprob); // Alg. 1, line 5
+                    let logprob = candidate.logprob;
+                    push(at.position, candidate.token, rank, logprob, logprob - groups); // Alg. 1, line 5
                 }
             }
         }
-        for (rank, (draw, &token)) in branch.draws.iter().zip(&answer.draws).enumerate() {
-            push(draw.position, token, rank, 0.0);
+        if let Some(Rest { position, token, log_p, log_mass }) = rest {
+            push(position, token, answer.top[0].len(), log_p, log_mass);
+        }
+        if let Reveal::Sample { .. } = self.reveal {
+            let share = -(branch.draws.len() as f64).ln();
+            for (rank, (draw, &token)) in branch.draws.iter().zip(&answer.draws).enumerate() {
+                push(draw.position, token, rank, 0.0, share);
+            }
         }
     }
 }

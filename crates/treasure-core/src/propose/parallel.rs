@@ -126,16 +126,17 @@ impl Propose for Parallel {
                 let reveal = (!placed.is_empty()).then(|| placed.remove(0));
                 let seq = if reveal.is_some() { Arc::new(seq) } else { node.seq.clone() };
                 proposals.children.push(Child {
-                    parent,
                     seq,
-                    t: s,
                     // The next prediction is made where this step ends.
                     next_t: cx.step.needs.next_time.then_some(s),
                     rank,
                     reveal,
                     also: placed,
-                    log_p: node.log_p,
-                    encoded: None,
+                    log_mass: match node.seq.n_masked() {
+                        0 => 0.0,
+                        _ => -(reveals[parent].per_candidate.len() as f64).ln(),
+                    },
+                    ..Child::carried(parent, node, s)
                 });
                 if node.seq.n_masked() == 0 {
                     break; // a complete parent has itself as its only child

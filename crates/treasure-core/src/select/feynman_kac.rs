@@ -3,11 +3,12 @@
 //!
 //! Guarantees: weights live in log space; the product of a particle's potentials is exp(λ r) of its
 //! final sequence, so the normaliser is unbiased for E exp(λ r) and the weighted particles converge to
-//! the target p·exp(λ r)/Z; the last step weighs but does not resample, so the best is never lost.
+//! the target p·exp(λ r)/Z; the last step weighs but does not resample, so the best is never lost. λ may
+//! rise on the way ([`Temper`]).
 
-use super::{Candidates, Select, Selection, keep_all::keep_all};
+use super::{Candidates, Kept, Select, Selection, keep_all::keep_all, temper::Temper};
 use crate::{
-    Context, Flow, Potential, Resampling,
+    Context, Flow, Potential, Resampling, Tempering,
     context::Step,
     population::Weight,
     propose::purpose,
@@ -27,32 +28,38 @@ pub struct FeynmanKac {
     pub resampling: Resampling,
     /// Resample only when the effective sample size falls below this share of the particles.
     pub ess: Option<f64>,
+    /// How λ rises.
+    pub temper: Temper,
 }
 
 impl FeynmanKac {
-    /// A particle's weight after a new value.
-    fn weigh(&self, before: Weight, value: f64, last: bool) -> Weight {
+    /// A particle's weight after a new value, at the step's λ.
+    fn weigh(&self, before: Weight, value: f64, lambda: f64, last: bool) -> Weight {
         let (reward, log_potential) = if last {
             // What is missing for the product to be exp(λ r) of the final sequence.
-            (value, self.lambda * value - before.log_product)
+            (value, lambda * value - before.log_product)
         } else {
             match self.potential {
-                Potential::Diff => (value, self.lambda * (value - before.reward.unwrap_or(0.0))),
+                Potential::Diff if self.temper.rule != Tempering::None => {
+                    (value, lambda * value - before.log_product)
+                }
+                Potential::Diff => (value, lambda * (value - before.reward.unwrap_or(0.0))),
                 Potential::Max => {
                     let reward = before.reward.map_or(value, |reward| reward.max(value));
-                    (reward, self.lambda * reward)
+                    (reward, lambda * reward)
                 }
                 Potential::Add => {
                     let reward = before.reward.unwrap_or(0.0) + value;
-                    (reward, self.lambda * reward)
+                    (reward, lambda * reward)
                 }
-                Potential::Rt => (value, self.lambda * value),
+                Potential::Rt => (value, lambda * value),
             }
         };
         Weight {
             reward: Some(reward),
             log_product: before.log_product + log_potential,
             log_weight: before.log_weight + log_potential,
+            lambda,
         }
     }
 }
@@ -68,9 +75,14 @@ impl Select for FeynmanKac {
         if from.values.is_none() {
             return Ok(selection);
         }
+        let value = |child: usize| from.value(child).unwrap_or(f64::NEG_INFINITY);
+        let before = selection.kept.first().map_or(0.0, |kept| kept.weight.lambda);
+        let lambda = self.temper.at(self.lambda, before, &step, |lambda| {
+            let weigh = |kept: &Kept| self.weigh(kept.weight, value(kept.child), lambda, false);
+            selection.kept.iter().map(|kept| weigh(kept).log_weight).collect()
+        })?;
         for kept in &mut selection.kept {
-            let value = from.value(kept.child).unwrap_or(f64::NEG_INFINITY);
-            kept.weight = self.weigh(kept.weight, value, step.last);
+            kept.weight = self.weigh(kept.weight, value(kept.child), lambda, step.last);
         }
         let log_weights: Vec<f64> =
             selection.kept.iter().map(|kept| kept.weight.log_weight).collect();

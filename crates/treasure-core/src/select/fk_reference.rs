@@ -2,13 +2,13 @@
 //!
 //! Differs from [`super::FeynmanKac`] on purpose: float32 weights clamped to [0, 10¹⁰], NaN → 0 and
 //! all-zero → uniform, rewards that start at 0, a multinomial draw at the last step too, so that the
-//! best particle may be lost. Only the method `FkReference` uses it.
+//! best particle may be lost, and an answer by the running reward. Only the method `FkReference` uses it.
 
 use super::{Candidates, Select, Selection, keep_all::keep_all};
 use crate::{
     Context, Flow, Potential, Resampling,
     context::Step,
-    population::Weight,
+    population::{Node, Weight},
     propose::purpose,
     resample::{LogWeights, draw},
 };
@@ -47,6 +47,11 @@ impl FkReferenceResampler {
 }
 
 impl Select for FkReferenceResampler {
+    /// The running reward of the population: a maximum under `max`, a sum under `add`.
+    fn standing(&self, node: &Node) -> Option<f64> {
+        node.weight.reward
+    }
+
     fn needs_values(&self, step: &Step) -> bool {
         step.last || (step.index + 1).is_multiple_of(self.every) || step.index + 1 == step.steps
     }
@@ -62,7 +67,6 @@ impl Select for FkReferenceResampler {
             let value = from.value(kept.child).unwrap_or(f64::NEG_INFINITY);
             let (reward, weight) = self.weigh(kept.weight, value, step.last);
             kept.weight.reward = Some(reward);
-            kept.weight.log_product += f64::from(weight).ln();
             weights.push(weight);
         }
         if weights.iter().all(|&weight| weight == 0.0) {
@@ -74,6 +78,10 @@ impl Select for FkReferenceResampler {
                 )
             })?;
             weights.fill(1.0);
+        }
+        // As the reference: the repair comes first, so that the product of potentials stays positive.
+        for (kept, &weight) in selection.kept.iter_mut().zip(&weights) {
+            kept.weight.log_product += f64::from(weight).ln();
         }
         let logs: Vec<f64> = weights.iter().map(|&weight| f64::from(weight).ln()).collect();
         let weights = LogWeights::new("FK reference weights", &logs)?;

@@ -31,7 +31,7 @@ impl Taste {
 }
 
 /// A completion that stands for a child.
-pub(super) struct Completion {
+pub(crate) struct Completion {
     pub tokens: Vec<TokenId>,
     /// log p of the tokens that were filled in.
     pub fills: f64,

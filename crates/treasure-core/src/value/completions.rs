@@ -1,9 +1,10 @@
-//! Sampled completions of the parent, aggregated by log-mean-exp: FK steering's value, and the paper's
-//! previous-step scoring. Unbiased for the parent, blind to the child's token, noisy.
+//! Sampled completions, aggregated by log-mean-exp: FK steering's value, and the paper's previous-step
+//! scoring. Of the parent's prediction they are blind to the child's token; of the child's own they
+//! cost one forward pass, which its expansion reuses. Unbiased for whom they complete, noisy.
 
-use super::{Value, Valued, plain};
+use super::{Value, Valued, encode_children, plain};
 use crate::{
-    Context, Draw, Encoded, Flow, Key, Problem, Result, TokenId, Want,
+    Context, Draw, Encoded, Flow, Key, Needs, Problem, Result, TokenId, Want, WeighBy,
     population::{Node, Proposals},
     propose::{DrawBy, purpose},
 };
@@ -41,7 +42,7 @@ pub fn sample_completions(
         .collect())
 }
 
-/// The soft mean of the rewards of completions sampled from the parent, afresh for each child.
+/// The soft mean of the rewards of sampled completions, drawn afresh for each child.
 #[derive(Clone, Copy, Debug)]
 pub struct SampledCompletions {
     /// Completions per child.
@@ -50,9 +51,15 @@ pub struct SampledCompletions {
     pub draws: DrawBy,
     /// Value complete children by their exact reward; the FK reference does not.
     pub exact_at_the_end: bool,
+    /// Whose prediction is completed.
+    pub of: WeighBy,
 }
 
 impl Value for SampledCompletions {
+    fn needs(&self) -> Needs {
+        Needs { next_time: self.of == WeighBy::Own, ..Needs::default() }
+    }
+
     fn exact_at_the_end(&self) -> bool {
         self.exact_at_the_end
     }
@@ -63,6 +70,9 @@ impl Value for SampledCompletions {
         parents: &[Node],
         proposals: &mut Proposals,
     ) -> Flow<Vec<Valued>> {
+        if self.of == WeighBy::Own {
+            encode_children(cx, proposals)?;
+        }
         let mut completions = Vec::new();
         let mut counts = Vec::with_capacity(proposals.children.len());
         let mut sibling = 0;
@@ -81,7 +91,11 @@ impl Value for SampledCompletions {
                     };
                     let key = self.draws.key(cx.key, level, node.slot, &node.seq).fold(sibling);
                     let parent = &proposals.parents[child.parent].encoded;
-                    completions.extend(sample_completions(cx.problem, parent, key, self.samples)?);
+                    let of = match (self.of, &child.encoded) {
+                        (WeighBy::Own, Some(own)) => own,
+                        _ => parent,
+                    };
+                    completions.extend(sample_completions(cx.problem, of, key, self.samples)?);
                 }
             }
             counts.push(completions.len() - before);

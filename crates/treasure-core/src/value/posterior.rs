@@ -5,6 +5,7 @@
 use super::{
     Taste, Value, Valued,
     appraise::{Completion, appraise},
+    encode_children,
 };
 use crate::{
     Context, Flow, Needs, Want,
@@ -29,24 +30,14 @@ impl Value for Posterior {
         _: &[Node],
         proposals: &mut Proposals,
     ) -> Flow<Vec<Valued>> {
-        let open: Vec<usize> = (0..proposals.children.len())
-            .filter(|&i| proposals.children[i].seq.n_masked() > 0)
-            .collect();
-        let states: Vec<_> = open
-            .iter()
-            .map(|&i| {
-                let child = &proposals.children[i];
-                (child.seq.clone(), child.next_t.unwrap_or(child.t))
-            })
-            .collect();
-        let encoded = cx.problem.encode(&states)?;
+        encode_children(cx, proposals)?;
         let confidence = self.taste.prior != 0.0;
         let want = Want { argmax: true, confidence, ..Want::default() };
-        let wants: Vec<_> = encoded.iter().map(|encoded| (encoded, want)).collect();
+        let wants: Vec<_> = (proposals.children.iter())
+            .filter(|child| child.seq.n_masked() > 0)
+            .filter_map(|child| Some((child.encoded.as_ref()?, want)))
+            .collect();
         let mut answers = cx.problem.read(&wants)?.into_iter();
-        for (&i, encoded) in open.iter().zip(encoded) {
-            proposals.children[i].encoded = Some(encoded);
-        }
         let completions = (proposals.children.iter())
             .map(|child| match child.seq.complete() {
                 Some(tokens) => Completion { tokens: tokens.to_vec(), fills: 0.0 },

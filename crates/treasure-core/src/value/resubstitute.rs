@@ -36,21 +36,26 @@ impl Default for Resubstitute {
 }
 
 /// A child's masks with the parent's likeliest tokens there and their log-probabilities (0 unless
-/// they were read).
+/// they were read). A token that the child masked again is filled in as it was.
 fn fills<'a>(
     parents: &'a [Node],
     proposals: &'a Proposals,
     child: &'a Child,
 ) -> impl Iterator<Item = (usize, TokenId, f64)> + 'a {
-    let expanded = &proposals.parents[child.parent];
+    let (parent, expanded) = (&parents[child.parent].seq, &proposals.parents[child.parent]);
     let confidence = expanded.confidence.iter().copied().chain(std::iter::repeat(0.0));
-    (parents[child.parent].seq.masked().zip(&expanded.argmax).zip(confidence))
-        .filter(|((position, _), _)| child.seq.get(*position).is_none())
-        .map(|((position, &token), confidence)| (position, token, confidence))
+    let mut predicted = parent.masked().zip(&expanded.argmax).zip(confidence);
+    child.seq.masked().filter_map(move |position| match parent.get(position) {
+        Some(token) => Some((position, token, 0.0)),
+        None => {
+            let ((_, &token), confidence) = predicted.find(|((at, _), _)| *at == position)?;
+            Some((position, token, confidence))
+        }
+    })
 }
 
 /// The completions that resubstitution scores, one per child.
-pub(super) fn completions(parents: &[Node], proposals: &Proposals) -> Vec<Completion> {
+pub(crate) fn completions(parents: &[Node], proposals: &Proposals) -> Vec<Completion> {
     (proposals.children.iter())
         .map(|child| {
             let tokens = fills(parents, proposals, child).map(|(_, token, _)| token);

@@ -53,8 +53,10 @@ fn widths_and_counts_of_zero_are_refused() {
         refused(&NaiveTree { steps: 0, ..NaiveTree::default() }),
         "steps: expected at least 1, got 0"
     );
-    assert!(refused(&Svdd { particles: 0, chains: 1, sampler }).starts_with("particles"));
-    assert!(refused(&Svdd { particles: 1, chains: 0, sampler }).starts_with("chains"));
+    assert!(
+        refused(&Svdd { particles: 0, chains: 1, sampler, alpha: 0.0 }).starts_with("particles")
+    );
+    assert!(refused(&Svdd { particles: 1, chains: 0, sampler, alpha: 0.0 }).starts_with("chains"));
     assert!(refused(&Code { particles: 1, code_block: 0, sampler }).starts_with("code block"));
 }
 

@@ -10,8 +10,8 @@ use std::{
 };
 
 use treasure_core::{
-    Bans, Batcher, Denoiser, Error, Key, Limits, MaskedSeq, NoiseSchedule, Outcome, Problem, Result,
-    Reward, Sampler, Search, Silent, StopReason, View,
+    Bans, Batcher, Denoiser, Error, Key, Limits, MaskedSeq, NoiseSchedule, Outcome, Problem,
+    Result, Reward, Sampler, Search, Silent, StopReason, View,
     methods::{BestOfN, FkSteering, Treasure},
 };
 use treasure_testkit::{JointTable, TableReward};
@@ -59,8 +59,10 @@ fn together<T: Send>(
                         let index = next.fetch_add(1, Ordering::SeqCst);
                         let Some(&seed) = seeds.get(index) else { return done };
                         let seat = batcher.join();
-                        let (denoiser, reward) =
-                            (seat.denoiser(denoiser.clone()), seat.reward(&**reward, reward.clone()));
+                        let (denoiser, reward) = (
+                            seat.denoiser(denoiser.clone()),
+                            seat.reward(&**reward, reward.clone()),
+                        );
                         done.push((index, run(seed, &denoiser, &reward)));
                     }
                 })

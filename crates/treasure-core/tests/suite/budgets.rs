@@ -6,10 +6,10 @@ use std::{
 };
 
 use treasure_core::{
-    Clock, Deadline, Error, Key, Limits, Sampler, Silent, StopReason,
+    Clock, Deadline, Error, Key, Limits, Remask, Sampler, Silent, StopReason,
     methods::{
-        Base, BestOfN, Code, Fhs, FkReference, FkSteering, Greedy, NaiveTree, Search, Svdd,
-        Treasure,
+        Accept, Base, BestOfN, Code, Dsearch, Dts, DtsStar, Fhs, FkReference, FkSteering, Greedy,
+        IterRef, NaiveTree, Pg, Pick, Policy, Refine, Search, Smc, Svdd, Treasure, Treeg,
     },
 };
 use treasure_testkit::{JointTable, TableReward};
@@ -18,6 +18,7 @@ use crate::common::{limited, problem, run};
 
 fn methods() -> Vec<Box<dyn Search>> {
     let sampler = Sampler::Ancestral { steps: 10 };
+    let remdm = Sampler::Remdm { steps: 10, remask: Remask::Cap, eta: Some(0.3) };
     vec![
         Box::new(Base { steps: 10 }),
         Box::new(Fhs {}),
@@ -30,12 +31,26 @@ fn methods() -> Vec<Box<dyn Search>> {
             ..FkSteering::default()
         }),
         Box::new(FkReference { particles: 2, ..FkReference::default() }),
-        Box::new(Svdd { particles: 3, chains: 1, sampler }),
+        Box::new(Svdd { particles: 3, chains: 1, sampler, alpha: 0.0 }),
         Box::new(Code { particles: 3, code_block: 3, sampler }),
         Box::new(NaiveTree { steps: 10, ..NaiveTree::default() }),
         Box::new(Treasure::new(3, 2)),
         Box::new(Treasure { value: treasure_core::ValueKind::Posterior, ..Treasure::new(3, 2) }),
         Box::new(Treasure { value: treasure_core::ValueKind::Previous, ..Treasure::new(3, 2) }),
+        Box::new(BestOfN { particles: 2, sampler: remdm }),
+        Box::new(FkSteering { particles: 3, sampler: remdm, ..FkSteering::default() }),
+        Box::new(Smc { particles: 3, ..Smc::default() }),
+        Box::new(Pg { particles: 3, iterations: 2, ..Pg::default() }),
+        Box::new(Dts { iterations: 5, branch_every: 2, ..Dts::default() }),
+        Box::new(DtsStar { iterations: 5, branch_every: 2, ..DtsStar::default() }),
+        Box::new(DtsStar { iterations: 5, policy: Policy::Puct, ..DtsStar::default() }),
+        Box::new(Treeg { sampler, ..Treeg::default() }),
+        Box::new(Treeg { sampler: Sampler::FirstHitting, ..Treeg::default() }),
+        Box::new(Dsearch { particles: 2, expand: 2, replace: 0.5, ..Dsearch::default() }),
+        Box::new(IterRef { refine_every: 2, final_rounds: 2, tries: 2, ..IterRef::default() }),
+        Box::new(Refine { rounds: 2, ..Refine::default() }),
+        Box::new(Refine { rounds: 2, pick: Pick::Worst, ..Refine::default() }),
+        Box::new(Refine { rounds: 2, accept: Accept::Metropolis, ..Refine::default() }),
     ]
 }
 

@@ -1,8 +1,10 @@
 //! Shared set-up: a problem over a joint table and a reward table.
 
 use treasure_core::{
-    Bans, Denoiser, Key, Limits, MaskedSeq, NoiseSchedule, Outcome, Problem, Reward, Search, Silent,
+    Bans, Denoiser, Key, Limits, MaskedSeq, NodeEvent, NoiseSchedule, Outcome, Problem, Reward,
+    Search, Silent, Target,
 };
+use treasure_testkit::{JointTable, TableReward};
 
 /// α from 1 to 0, so that nothing of the theory is approximate.
 pub const EXACT: NoiseSchedule = NoiseSchedule::LogLinear { eps: 0.0 };
@@ -26,4 +28,20 @@ pub fn limited<'a>(
 /// Runs a method without an observer.
 pub fn run(method: &dyn Search, problem: &Problem<'_>, seed: u64) -> Outcome {
     method.run(problem, Key::new(seed), &mut Silent).expect("the search succeeds")
+}
+
+/// The state of a node that was told, from its parent's.
+pub fn placed(parent: &MaskedSeq, node: &NodeEvent) -> MaskedSeq {
+    let mut state = parent.remask(node.remasked.iter().copied());
+    let reveal = node.position.zip(node.token);
+    for (position, token) in reveal.into_iter().chain(node.also.iter().copied()) {
+        state.reveal_in_place(position, token);
+    }
+    state
+}
+
+/// The target p·exp(λ r)/Z over all sequences of a table.
+pub fn target_of(table: &JointTable, reward: &TableReward, lambda: f64) -> Target {
+    let logprobs: Vec<f64> = table.probs().iter().map(|p| p.ln()).collect();
+    treasure_core::target(lambda, &logprobs, reward.values()).expect("a sound target")
 }

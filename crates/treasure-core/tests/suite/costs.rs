@@ -79,7 +79,7 @@ fn the_posteriors_forward_pass_is_reused_when_the_child_is_expanded() {
 fn svdd_requests_one_forward_pass_per_candidate() {
     let table = JointTable::random(3, 4, Key::new(1));
     let reward = TableReward::random(3, 4, Key::new(2));
-    let method = Svdd { particles: 5, chains: 1, sampler: Sampler::FirstHitting };
+    let method = Svdd { particles: 5, chains: 1, sampler: Sampler::FirstHitting, alpha: 0.0 };
     let outcome = run(&method, &problem(4, &table, &reward), 1);
     // The root, then 5 candidates at each of 3 steps; the fourth completes.
     assert_eq!(outcome.cost.nfe_requests(), 1 + 3 * 5);

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use treasure_core::{
-    Event, Key, Potential, Resampling, Sampler, Silent,
-    methods::{FkReference, FkSteering, Search},
+    Event, Key, MaskedSeq, Potential, Resampling, Sampler, Silent, WeighBy,
+    methods::{BestOfN, FkReference, FkSteering, Search},
     resample::{LogWeights, draw},
     target,
 };
 use treasure_testkit::{FnReward, JointTable, TableReward, exact};
 
-use crate::common::{problem, run};
+use crate::common::{placed, problem, run};
 
 const LAMBDA: f64 = 2.0;
 
@@ -42,8 +42,9 @@ fn the_normaliser_is_unbiased_for_every_potential_and_scheme() {
     let problem = problem(3, &table, &reward);
     for &potential in Potential::ALL {
         for &resample in Resampling::ALL {
-            for ess in [None, Some(0.5)] {
-                let method = FkSteering { ess, ..fk(4, potential, resample) };
+            for (ess, weigh_by) in [(None, None), (Some(0.5), None), (None, Some(WeighBy::Parent))]
+            {
+                let method = FkSteering { ess, weigh_by, ..fk(4, potential, resample) };
                 let runs = 1200;
                 let estimates: Vec<f64> = (0..runs)
                     .map(|i| {
@@ -57,7 +58,7 @@ fn the_normaliser_is_unbiased_for_every_potential_and_scheme() {
                 let error = spread.sqrt() / runs as f64;
                 assert!(
                     (mean - expected).abs() < 4.5 * error,
-                    "{potential}, {resample}, {ess:?}: {mean} ± {error}, not {expected}"
+                    "{potential}, {resample}, {ess:?}, {weigh_by:?}: {mean} ± {error}, not {expected}"
                 );
             }
         }
@@ -229,6 +230,73 @@ fn every_resampling_scheme_gives_the_expected_number_of_copies() {
 }
 
 #[test]
+fn residual_resampling_draws_what_is_left_by_its_residuals_however_many_there_are() {
+    // Expected copies 0.5, 0.7, 0.8, 2.5, 0.5 and 1.4, 0.9, 0.7, 1.6, 0.4: residuals of 3 and of 3;
+    // 1.6, 0.8, 0.6, 1.0, 1.0: residuals of 2.
+    for expected in
+        [[0.5, 0.7, 0.8, 2.5, 0.5], [1.4, 0.9, 0.7, 1.6, 0.4], [1.6, 0.8, 0.6, 1.0, 1.0]]
+    {
+        let logs: Vec<f64> = expected.iter().map(|copies: &f64| (copies / 5.0).ln()).collect();
+        let weights = LogWeights::new("w", &logs).unwrap();
+        for &scheme in Resampling::ALL {
+            let runs = 20_000u64;
+            let mut copies = [0u64; 5];
+            for i in 0..runs {
+                let ancestors = draw(scheme, &weights, Key::new(14).fold(i));
+                ancestors.iter().for_each(|&a| copies[a] += 1);
+            }
+            for (count, expected) in copies.iter().zip(expected) {
+                let mean = *count as f64 / runs as f64;
+                // At most multinomial spread: √(n w / runs) < 0.012.
+                assert!((mean - expected).abs() < 0.05, "{scheme}: {mean} copies, not {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn copies_are_drawn_independently_where_the_scheme_says_so() {
+    // One number for all draws has the right mean; the variance n·w·(1 − w) tells it apart.
+    let w = [0.1, 0.45, 0.25, 0.2];
+    let logs: Vec<f64> = w.iter().map(|w: &f64| w.ln()).collect();
+    let weights = LogWeights::new("w", &logs).unwrap();
+    let (runs, n) = (20_000u64, 4.0);
+    let mut squares = [0.0; 4];
+    let mut both = 0.0;
+    for i in 0..runs {
+        let mut own = [0.0; 4];
+        for a in draw(Resampling::Multinomial, &weights, Key::new(15).fold(i)) {
+            own[a] += 1.0;
+        }
+        for ((square, own), w) in squares.iter_mut().zip(own).zip(w) {
+            *square += (own - n * w).powi(2) / runs as f64;
+        }
+        both += (own[1] - n * w[1]) * (own[2] - n * w[2]) / runs as f64;
+    }
+    for (variance, w) in squares.iter().zip(w) {
+        let expected = n * w * (1.0 - w);
+        assert!((variance - expected).abs() < 0.06 * expected, "{variance}, not {expected}");
+    }
+    let expected = -n * w[1] * w[2];
+    assert!((both - expected).abs() < 0.06 * expected.abs(), "covariance {both}, not {expected}");
+    // Of the residual scheme only what is left is drawn.
+    let weights = LogWeights::new("w", &[0.5f64.ln(), 0.5f64.ln()]).unwrap();
+    for i in 0..50 {
+        assert_eq!(draw(Resampling::Residual, &weights, Key::new(1).fold(i)), [0, 1]);
+    }
+}
+
+#[test]
+fn systematic_resampling_never_draws_what_has_no_weight() {
+    let logs = [f64::NEG_INFINITY, 0.1f64.ln(), 0.7f64.ln(), 0.2f64.ln(), f64::NEG_INFINITY];
+    let weights = LogWeights::new("w", &logs).unwrap();
+    for i in 0..2000 {
+        let ancestors = draw(Resampling::Systematic, &weights, Key::new(16).fold(i));
+        assert!(ancestors.iter().all(|a| (1..=3).contains(a)), "{ancestors:?}");
+    }
+}
+
+#[test]
 fn the_effective_sample_size_and_the_mean_weight_equal_their_definitions() {
     let weights = LogWeights::new("w", &[1f64.ln(), 3f64.ln()]).unwrap();
     assert!((weights.effective_sample_size() - 16.0 / 10.0).abs() < 1e-12);
@@ -271,6 +339,129 @@ fn the_reference_variant_says_when_it_replaces_all_zero_weights() {
     assert!(honest.notes.is_empty());
 }
 
+/// Replays the reference's resampler from a trace, in its own arithmetic, and compares every step.
+fn replayed(method: &FkReference, reward: &dyn treasure_core::Reward, seed: u64) -> (u32, u32) {
+    let table = JointTable::random(3, 3, Key::new(21));
+    let k = method.particles;
+    let (mut stored, mut product) = (vec![0f64; k], vec![1f32; k]);
+    let mut children: Vec<(f64, Vec<usize>)> = Vec::new();
+    let (mut clamped, mut repaired) = (0, 0);
+    let mut observer = |event: &Event| {
+        match event {
+            Event::Node(node) if node.step.is_some() => {
+                assert_eq!(node.parent_slot, Some(children.len()), "one child a slot, in order");
+                children.push((node.value.unwrap_or(f64::NAN), node.slots.clone()));
+            }
+            Event::Step(step) if !step.resampled => {
+                for (slot, (_, slots)) in children.drain(..).enumerate() {
+                    assert_eq!(slots, [slot]);
+                }
+            }
+            Event::Step(step) => {
+                let rewards: Vec<f64> = (children.iter().zip(&stored))
+                    .map(|(&(value, _), &stored)| match method.potential {
+                        Potential::Max => value.max(stored),
+                        Potential::Add => value + stored,
+                        Potential::Diff | Potential::Rt => value,
+                    })
+                    .collect();
+                let lambda = method.lambda as f32;
+                let last = step.step == 1000;
+                let mut w: Vec<f32> = (0..k)
+                    .map(|i| match method.potential {
+                        Potential::Diff => (lambda * (rewards[i] as f32 - stored[i] as f32)).exp(),
+                        _ if last => (lambda * rewards[i] as f32).exp() / product[i],
+                        _ => (lambda * rewards[i] as f32).exp(),
+                    })
+                    .collect();
+                for w in &mut w {
+                    clamped += u32::from(*w > 1e10);
+                    *w = if w.is_nan() { 0.0 } else { w.clamp(0.0, 1e10) };
+                }
+                if w.iter().sum::<f32>() == 0.0 {
+                    repaired += 1;
+                    w.fill(1.0);
+                }
+                let sum: f64 = w.iter().map(|&w| f64::from(w)).sum();
+                let squares: f64 = w.iter().map(|&w| (f64::from(w) / sum).powi(2)).sum();
+                let ess = step.ess.unwrap();
+                assert!((ess * squares - 1.0).abs() < 2e-3, "step {}: {ess}", step.step);
+                let (before, products) = (rewards, product.clone());
+                for (i, (_, slots)) in children.drain(..).enumerate() {
+                    for slot in slots {
+                        assert!(w[i] > 0.0, "what has no weight is not drawn");
+                        stored[slot] = before[i];
+                        product[slot] = products[i] * w[i];
+                    }
+                }
+            }
+            _ => {}
+        }
+        std::ops::ControlFlow::Continue(())
+    };
+    let found = method.run(&problem(3, &table, reward), Key::new(seed), &mut observer).unwrap();
+    // The answer is the first with the highest running reward.
+    let best = (0..k).reduce(|best, i| if stored[i] > stored[best] { i } else { best }).unwrap();
+    assert_eq!(found.tokens, found.finals[best].tokens);
+    for (particle, stored) in found.finals.iter().zip(&stored) {
+        assert_eq!(particle.value, *stored);
+    }
+    (clamped, repaired)
+}
+
+#[test]
+fn the_reference_variant_weighs_line_by_line_as_its_reference() {
+    let reward = TableReward::random(3, 3, Key::new(2));
+    let (mut clamped, mut plain) = (0, 0);
+    for &potential in Potential::ALL {
+        for lambda in [0.3, 3.0, 40.0] {
+            for seed in 0..3 {
+                let x0_samples = 2;
+                let method = FkReference { potential, lambda, x0_samples, ..Default::default() };
+                let (over, _) = replayed(&method, &reward, seed);
+                clamped += over;
+                plain += u32::from(over == 0);
+            }
+        }
+    }
+    assert!(clamped > 100 && plain > 10, "both with and without the clamp: {clamped}, {plain}");
+}
+
+#[test]
+fn the_reference_variant_replaces_all_zero_weights_before_it_multiplies() {
+    // Four completions that begin with 0 have weights that are 0 in float32.
+    let mostly =
+        FnReward::new(
+            "mostly low",
+            |x| {
+                if x[0] == 0 { -50.0 } else { -0.05 * f64::from(x[1] + x[2]) }
+            },
+        );
+    let mut repaired = 0;
+    for potential in [Potential::Rt, Potential::Diff] {
+        for seed in 0..12 {
+            let method = FkReference { potential, x0_samples: 1, ..FkReference::default() };
+            repaired += replayed(&method, &mostly, seed).1;
+        }
+    }
+    assert!(repaired > 5, "{repaired}");
+}
+
+#[test]
+fn the_reference_variant_answers_with_the_first_particle_where_all_running_maxima_are_zero() {
+    // Log-probabilities never exceed the reference's initial 0.
+    let (table, _) = parts();
+    let negative = FnReward::new("negative", |x| -1.0 - f64::from(x[0] + x[1] + x[2]));
+    let method = FkReference { potential: Potential::Max, lambda: 0.1, ..FkReference::default() };
+    let mut differ = 0;
+    for seed in 0..20 {
+        let found = run(&method, &problem(3, &table, &negative), seed);
+        assert_eq!(found.tokens, found.finals[0].tokens);
+        differ += usize::from(found.finals.iter().any(|other| other.tokens != found.tokens));
+    }
+    assert!(differ > 0, "there was something to choose from");
+}
+
 #[test]
 fn the_reference_variant_can_lose_its_best_particle() {
     let (table, reward) = parts();
@@ -283,6 +474,100 @@ fn the_reference_variant_can_lose_its_best_particle() {
         kept.len() < 4
     });
     assert!(lost, "the terminal multinomial draw drops particles");
+}
+
+#[test]
+fn a_particle_is_weighed_by_its_own_prediction_or_blindly_by_its_parents() {
+    let table = JointTable::random(3, 3, Key::new(1));
+    let reward = TableReward::random(3, 3, Key::new(2));
+    for (weigh_by, own) in
+        [(None, true), (Some(WeighBy::Own), true), (Some(WeighBy::Parent), false)]
+    {
+        let method = FkSteering {
+            weigh_by,
+            x0_samples: 4000,
+            ..fk(4, Potential::Diff, Resampling::Multinomial)
+        };
+        let mut states: BTreeMap<u64, MaskedSeq> = BTreeMap::new();
+        let mut apart = 0;
+        let mut observer = |event: &Event| {
+            if let Event::Node(node) = event {
+                let start = MaskedSeq::empty(3);
+                let parent = node.parent.map_or(start, |id| states[&id].clone());
+                let state = placed(&parent, node);
+                if let (Some(value), true) = (node.value, state.n_masked() > 0) {
+                    let soft = |seq: &MaskedSeq| {
+                        let rows = table.conditionals(seq);
+                        exact::product_expectation(seq, &rows, |x| reward.of(x).exp()).ln()
+                    };
+                    let (mine, parents) = (soft(&state), soft(&parent));
+                    let expected = if own { mine } else { parents };
+                    assert!((value - expected).abs() < 0.03, "{weigh_by:?}: {value}, {expected}");
+                    apart += usize::from((mine - parents).abs() > 0.06);
+                }
+                states.insert(node.id, state);
+            }
+            std::ops::ControlFlow::Continue(())
+        };
+        let found = method.run(&problem(3, &table, &reward), Key::new(3), &mut observer).unwrap();
+        assert!(apart > 0, "the two differ somewhere");
+        // Its own prediction costs nothing: the next step needs it anyway.
+        assert_eq!(found.cost.nfe_requests(), 4 * 3);
+    }
+    assert_eq!(
+        FkSteering::default().sampler.name(),
+        "ancestral",
+        "which keeps the reference's way"
+    );
+}
+
+#[test]
+fn completions_are_drawn_apart_from_what_the_step_reveals() {
+    // Uniform tokens: a completion agrees with what was revealed at one place in four.
+    let table = JointTable::new(4, 3, &[1.0; 64]);
+    let reward = TableReward::new(4, (0..64).map(f64::from).collect());
+    let method = FkSteering {
+        particles: 1,
+        sampler: Sampler::Ancestral { steps: 2 },
+        x0_samples: 1,
+        resample_every: Some(1),
+        ..FkSteering::default()
+    };
+    let (mut agree, mut all) = (0, 0);
+    for seed in 0..2000 {
+        let mut observer = |event: &Event| {
+            if let Event::Node(node) = event
+                && node.step == Some(0)
+                && node.masks_left > 0
+            {
+                // The value is the place of the completion in the order of all sequences.
+                let completion = exact::sequence(4, 3, node.value.unwrap().round() as usize);
+                let reveal = node.position.zip(node.token);
+                for (position, token) in reveal.into_iter().chain(node.also.iter().copied()) {
+                    agree += u32::from(completion[position] == token);
+                    all += 1;
+                }
+            }
+            std::ops::ControlFlow::Continue(())
+        };
+        method.run(&problem(3, &table, &reward), Key::new(seed), &mut observer).unwrap();
+    }
+    let share = f64::from(agree) / f64::from(all);
+    assert!((share - 0.25).abs() < 4.5 * (0.25f64 * 0.75 / f64::from(all)).sqrt(), "{share}");
+}
+
+#[test]
+fn of_equal_finals_the_lowest_slot_is_the_answer() {
+    let (table, _) = parts();
+    let flat = FnReward::new("flat", |_| 0.5);
+    let mut differ = 0;
+    for seed in 0..10 {
+        let bon = BestOfN { particles: 5, sampler: Sampler::FirstHitting };
+        let found = run(&bon, &problem(3, &table, &flat), seed);
+        assert_eq!(found.tokens, found.finals[0].tokens);
+        differ += usize::from(found.finals[4].tokens != found.finals[0].tokens);
+    }
+    assert!(differ > 3);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! them; a change here is a change of what seeds mean.
 
 use treasure_core::{
-    Key, Sampler, SelectKind, TraceWriter,
+    Key, Sampler, SelectKind, TraceWriter, WeighBy,
     methods::{FkSteering, Search, Treasure},
 };
 use treasure_testkit::{JointTable, TableReward, golden::assert_golden};
@@ -35,7 +35,9 @@ fn the_particles_of_feynman_kac_steering_are_as_they_were() {
         particles: 3,
         sampler: Sampler::FirstHitting,
         x0_samples: 2,
+        weigh_by: Some(WeighBy::Parent),
         ..FkSteering::default()
     };
     check("fk", &method);
+    check("fk-own", &FkSteering { weigh_by: None, ..method });
 }

@@ -3,8 +3,11 @@
 use std::{collections::BTreeMap, io, ops::ControlFlow};
 
 use treasure_core::{
-    Error, Event, Key, MaskedSeq, PruneReason, Sampler, StopReason, TraceWriter,
-    methods::{Fhs, FkSteering, NaiveTree, Search, Treasure},
+    Error, Event, Key, MaskedSeq, PruneReason, Remask, Sampler, StopReason, TraceWriter,
+    methods::{
+        BestOfN, Dsearch, Dts, DtsStar, Fhs, FkSteering, IterRef, NaiveTree, Pg, Policy, Refine,
+        Search, Smc, Treasure, Treeg,
+    },
 };
 use treasure_testkit::{JointTable, TableReward};
 
@@ -67,10 +70,21 @@ fn break_stops_the_search_and_keeps_the_best_so_far() {
 #[test]
 fn a_trace_rebuilds_the_tree() {
     let (table, reward) = parts();
-    let methods: [&dyn Search; 3] = [
+    let remdm = Sampler::Remdm { steps: 12, remask: Remask::Rescale, eta: Some(0.5) };
+    let methods: [&dyn Search; 13] = [
         &Treasure { groups: 2, ..Treasure::new(3, 4) },
         &NaiveTree { steps: 8, ..NaiveTree::default() },
         &FkSteering { sampler: Sampler::Ancestral { steps: 8 }, ..FkSteering::default() },
+        &BestOfN { particles: 3, sampler: remdm },
+        &Smc::default(),
+        &Pg::default(),
+        &Dts { branch_every: 2, ..Dts::default() },
+        &DtsStar::default(),
+        &DtsStar { policy: Policy::Puct, iterations: 60, ..DtsStar::default() },
+        &Treeg::default(),
+        &Dsearch { replace: 0.3, ..Dsearch::default() },
+        &IterRef { refine_every: 2, ..IterRef::default() },
+        &Refine::default(),
     ];
     for method in methods {
         let mut trace = TraceWriter::new(Vec::new());
@@ -90,7 +104,9 @@ fn a_trace_rebuilds_the_tree() {
                 None => MaskedSeq::empty(4),
                 Some(parent) => {
                     assert!(parent < id, "a parent is told before its child");
-                    let mut state = states[&parent].clone();
+                    let again = node["remasked"].as_array().into_iter().flatten();
+                    let mut state =
+                        states[&parent].remask(again.map(|at| at.as_u64().unwrap() as usize));
                     let pair = [(&node["position"], &node["token"])];
                     let also = node["also"]
                         .as_array()

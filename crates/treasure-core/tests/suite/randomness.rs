@@ -98,7 +98,7 @@ fn samples_with_different_keys_differ_and_the_same_key_repeats() {
         &Treasure::new(2, 2),
         &BestOfN { particles: 3, sampler },
         &FkSteering { sampler, ..FkSteering::default() },
-        &Svdd { particles: 2, chains: 1, sampler },
+        &Svdd { particles: 2, chains: 1, sampler, alpha: 0.0 },
         &Code { particles: 3, code_block: 4, sampler },
         &NaiveTree { steps: 12, ..NaiveTree::default() },
     ];
@@ -180,8 +180,8 @@ fn candidates_of_one_parent_draw_apart() {
     // Two steps reveal about half of the masks each: eight equal candidates would be a fault.
     let methods: [&dyn Search; 3] = [
         &NaiveTree { steps: 2, beam_width: 8.into(), tree_width: 1.into(), variety: 0.0 },
-        &Svdd { particles: 8, chains: 1, sampler: Sampler::Ancestral { steps: 2 } },
-        &Svdd { particles: 8, chains: 1, sampler: Sampler::FirstHitting },
+        &Svdd { particles: 8, chains: 1, sampler: Sampler::Ancestral { steps: 2 }, alpha: 0.0 },
+        &Svdd { particles: 8, chains: 1, sampler: Sampler::FirstHitting, alpha: 0.0 },
     ];
     for method in methods {
         let mut distinct = Vec::new();

@@ -103,6 +103,29 @@ fn previous_sampled_values_are_unbiased_for_the_parents_soft_mean() {
 }
 
 #[test]
+fn siblings_have_completions_of_their_own() {
+    let table = JointTable::random(3, 4, Key::new(11));
+    let reward = TableReward::random(3, 4, Key::new(12));
+    let method = Treasure { value: ValueKind::Previous, x0_samples: 1, ..Treasure::new(3, 3) };
+    let (mut equal, mut families) = (0, 0);
+    for seed in 0..20 {
+        let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        let mut observer = |event: &Event| {
+            if let Event::Node(node) = event
+                && let (Some(parent), true) = (node.parent, node.masks_left > 0)
+            {
+                values.entry(parent).or_default().push(node.value.unwrap());
+            }
+            std::ops::ControlFlow::Continue(())
+        };
+        method.run(&problem(4, &table, &reward), Key::new(seed), &mut observer).unwrap();
+        families += values.len();
+        equal += values.values().filter(|own| own.iter().all(|value| value == &own[0])).count();
+    }
+    assert!(equal * 5 < families, "{equal} of {families} families share one value");
+}
+
+#[test]
 fn sampled_completions_follow_the_product_of_the_predictions() {
     let (table, reward) = parts();
     let problem = problem(LEN, &table, &reward);
@@ -158,7 +181,7 @@ fn the_soft_value_and_the_target_equal_their_definitions() {
 fn svdd_keeps_the_candidate_with_the_best_posterior_at_every_step() {
     let (table, reward) = parts();
     for sampler in [Sampler::Ancestral { steps: 4 }, Sampler::FirstHitting, Sampler::Greedy] {
-        let method = Svdd { particles: 3, chains: 2, sampler };
+        let method = Svdd { particles: 3, chains: 2, sampler, alpha: 0.0 };
         let mut by_parent: BTreeMap<(usize, usize), Vec<(f64, bool)>> = BTreeMap::new();
         let mut observer = |event: &Event| {
             if let Event::Node(node) = event

@@ -5,7 +5,7 @@ use crate::{
     config::Config,
     stack::{
         Activation, Attention, Block, Embed, FeedForward, Norm, NormKind, PositionRule, Stack,
-        Table, Visibility,
+        Tokens, Visibility,
     },
     tensors::Tensors,
 };
@@ -66,7 +66,7 @@ impl Names {
 }
 
 /// A LayerNorm under its new or its old names.
-pub(super) fn norm(t: &mut Tensors<'_>, name: &str, width: usize, eps: f32) -> Result<Norm> {
+pub(super) fn norm(t: &mut Tensors, name: &str, width: usize, eps: f32) -> Result<Norm> {
     let old = t.has(&format!("{name}.gamma"));
     let (weight, bias) = if old { ("gamma", "beta") } else { ("weight", "bias") };
     Ok(Norm {
@@ -79,7 +79,7 @@ pub(super) fn norm(t: &mut Tensors<'_>, name: &str, width: usize, eps: f32) -> R
 
 /// One layer.
 pub(super) fn block(
-    t: &mut Tensors<'_>,
+    t: &mut Tensors,
     config: &Config,
     sizes: &Sizes,
     names: &Names,
@@ -113,18 +113,18 @@ pub(super) fn block(
 
 /// BERT's or RoBERTa's encoder under `root` (`bert` or `roberta`), with a token table already read.
 pub(super) fn encoder(
-    t: &mut Tensors<'_>,
+    t: &mut Tensors,
     config: &Config,
     sizes: &Sizes,
     root: &str,
-    tokens: Table,
+    tokens: Tokens,
     rule: PositionRule,
 ) -> Result<Stack> {
     let width = sizes.width;
     let positions = config.size("max_position_embeddings")?;
     let types = config.size_if("type_vocab_size")?.unwrap_or(2);
     let table =
-        t.table(&format!("{root}.embeddings.position_embeddings.weight"), positions, width)?;
+        t.matrix(&format!("{root}.embeddings.position_embeddings.weight"), positions, width);
     let mut constant =
         t.values(&format!("{root}.embeddings.token_type_embeddings.weight"), &[types, width])?;
     constant.truncate(width);
@@ -133,6 +133,7 @@ pub(super) fn encoder(
         .map(|i| block(t, config, sizes, &Names::bert(&format!("{root}.encoder.layer.{i}"))))
         .collect::<Result<_>>()?;
     Ok(Stack {
+        width,
         embed: Embed {
             tokens,
             positions: Some((table, rule)),

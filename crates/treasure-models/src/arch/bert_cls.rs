@@ -9,16 +9,16 @@ use super::{
 use crate::{
     Result,
     config::Config,
-    stack::{Activation, Classify, PositionRule},
+    stack::{Activation, Classify, PositionRule, Tokens},
     tensors::Tensors,
 };
 
-pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<ClassifierNet> {
+pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<ClassifierNet> {
     let sizes = Sizes::read(config)?;
     let width = sizes.width;
     let tokens =
-        t.table("bert.embeddings.word_embeddings.weight", config.size("vocab_size")?, width)?;
-    let stack = encoder(t, config, &sizes, "bert", tokens, PositionRule::From(0))?;
+        t.matrix("bert.embeddings.word_embeddings.weight", config.size("vocab_size")?, width);
+    let stack = encoder(t, config, &sizes, "bert", Tokens::Own(tokens), PositionRule::From(0))?;
     // With two default labels the config says nothing: the weights do.
     let count = t.shape("classifier.weight").and_then(|shape| shape.first().copied()).unwrap_or(2);
     Ok(ClassifierNet {

@@ -1,11 +1,9 @@
 //! BERT with its masked-language-model head, as a denoiser. Source: transformers `BertForMaskedLM`.
 
-use std::sync::Arc;
-
 use super::{
     LanguageModel, Shift,
     bert_block::{Sizes, encoder, norm},
-    share,
+    table_and_decoder,
 };
 use crate::{
     Result,
@@ -14,7 +12,7 @@ use crate::{
     tensors::Tensors,
 };
 
-pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageModel> {
+pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<LanguageModel> {
     let sizes = Sizes::read(config)?;
     let width = sizes.width;
     let vocabulary = config.size("vocab_size")?;
@@ -28,12 +26,8 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageMode
     if t.has(also) {
         t.values(also, &[vocabulary])?;
     }
-    let (tokens, decoder) = if config.flag("tie_word_embeddings", true)? {
-        share(t.tied(words, decoder, vocabulary, width)?.with_bias(bias))
-    } else {
-        let table = t.table(words, vocabulary, width)?;
-        (table, Arc::new(t.matrix(decoder, vocabulary, width)?.with_bias(bias)))
-    };
+    let tied = config.flag("tie_word_embeddings", true)?;
+    let (tokens, decoder) = table_and_decoder(t, words, decoder, [vocabulary, width], tied)?;
     let stack = encoder(t, config, &sizes, "bert", tokens, PositionRule::From(0))?;
     let transform = HeadTransform {
         dense: t.linear("cls.predictions.transform.dense", width, width, true)?,
@@ -42,7 +36,7 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageMode
     };
     Ok(LanguageModel {
         stack,
-        head: Head { transform: Some(transform), decoder },
+        head: Head { transform: Some(transform), decoder: decoder.with_bias(bias) },
         max_len: config.size("max_position_embeddings")?,
         rows: vocabulary,
         vocabulary,

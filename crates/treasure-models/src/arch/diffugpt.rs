@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Result, config::Config, stack::Visibility, tensors::Tensors};
 
-pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageModel> {
+pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<LanguageModel> {
     let names =
         Names { tokens: "embed_tokens.weight", root: "denoise_model.", decoder: "lm_head.weight" };
     let network = network(config, t, &names, Visibility::Full)?;

@@ -9,13 +9,13 @@ use super::{
 use crate::{
     Result,
     config::Config,
-    stack::{Activation, Classify, Embed, PositionRule, Stack},
+    stack::{Activation, Classify, Embed, PositionRule, Stack, Tokens},
     tensors::Tensors,
 };
 
 const EPS: f32 = 1e-12;
 
-pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<ClassifierNet> {
+pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<ClassifierNet> {
     let width = config.size("dim")?;
     let sizes = Sizes {
         width,
@@ -28,13 +28,13 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<ClassifierNe
     let positions = config.size("max_position_embeddings")?;
     let root = "distilbert.embeddings";
     let embed = Embed {
-        tokens: t.table(
+        tokens: Tokens::Own(t.matrix(
             &format!("{root}.word_embeddings.weight"),
             config.size("vocab_size")?,
             width,
-        )?,
+        )),
         positions: Some((
-            t.table(&format!("{root}.position_embeddings.weight"), positions, width)?,
+            t.matrix(&format!("{root}.position_embeddings.weight"), positions, width),
             PositionRule::From(0),
         )),
         constant: None,
@@ -46,6 +46,7 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<ClassifierNe
     let count = t.shape("classifier.weight").and_then(|shape| shape.first().copied()).unwrap_or(2);
     Ok(ClassifierNet {
         stack: Stack {
+            width,
             embed,
             blocks,
             final_norm: None,

@@ -4,7 +4,7 @@
 use super::{LanguageModel, Shift, llama};
 use crate::{Result, config::Config, stack::Visibility, tensors::Tensors};
 
-pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageModel> {
+pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<LanguageModel> {
     config.only("use_mrope", &false.into())?;
     let network = llama::network(config, t, Visibility::Full)?;
     Ok(LanguageModel { shift: Shift::KeepFirst, ..network })

@@ -7,16 +7,15 @@ use std::sync::Arc;
 use super::{
     LanguageModel, Shift,
     rms_block::{Names, Sizes, block},
-    share,
 };
 use crate::{
     Error, Result,
     gguf::Header,
-    stack::{Activation, Embed, Head, NormKind, Rotary, Stack, Visibility},
+    stack::{Activation, Embed, Head, NormKind, Rotary, Stack, Tokens, Visibility},
     tensors::Tensors,
 };
 
-pub(super) fn build(header: &Header, t: &mut Tensors<'_>) -> Result<LanguageModel> {
+pub(super) fn build(header: &Header, t: &mut Tensors) -> Result<LanguageModel> {
     let architecture = header.text("general.architecture")?;
     let paired_rows = match architecture {
         "llama" => true,
@@ -75,14 +74,15 @@ pub(super) fn build(header: &Header, t: &mut Tensors<'_>) -> Result<LanguageMode
         _ => size("vocab_size")?,
     };
     let (tokens, decoder) = if t.has("output.weight") {
-        let table = t.table("token_embd.weight", vocabulary, width)?;
-        (table, Arc::new(t.matrix("output.weight", vocabulary, width)?))
+        let table = t.matrix("token_embd.weight", vocabulary, width);
+        (Tokens::Own(table), t.matrix("output.weight", vocabulary, width))
     } else {
-        share(t.matrix("token_embd.weight", vocabulary, width)?)
+        (Tokens::Decoder, t.matrix("token_embd.weight", vocabulary, width))
     };
     let blocks =
         (0..layers).map(|i| block(t, &sizes, &names(i), &rotary)).collect::<Result<_>>()?;
     let stack = Stack {
+        width,
         embed: Embed { tokens, positions: None, constant: None, norm: None },
         blocks,
         final_norm: Some(t.norm(NormKind::Rms, "output_norm", width, false, eps)?),
@@ -107,12 +107,7 @@ pub(super) fn build(header: &Header, t: &mut Tensors<'_>) -> Result<LanguageMode
 }
 
 /// The rotation: a base, optionally slowed by one factor or by one factor per frequency.
-fn rotary(
-    header: &Header,
-    t: &mut Tensors<'_>,
-    architecture: &str,
-    head_dim: usize,
-) -> Result<Rotary> {
+fn rotary(header: &Header, t: &mut Tensors, architecture: &str, head_dim: usize) -> Result<Rotary> {
     let theta = header.number(&format!("{architecture}.rope.freq_base"))?.unwrap_or(10_000.0);
     if !(theta.is_finite() && theta > 0.0) {
         return Err(Error::expected("GGUF rope.freq_base", "a positive number", theta));

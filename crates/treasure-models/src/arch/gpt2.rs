@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{Result, config::Config, stack::Visibility, tensors::Tensors};
 
-pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageModel> {
+pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<LanguageModel> {
     let (root, tokens) = if t.has("wte.weight") {
         ("", "wte.weight")
     } else {

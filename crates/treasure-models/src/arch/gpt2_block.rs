@@ -3,11 +3,11 @@
 
 use super::{LanguageModel, Shift, table_and_decoder};
 use crate::{
-    Error, Result,
+    Result,
     config::Config,
     stack::{
-        Activation, Attention, Block, Embed, FeedForward, Head, Linear, NormKind, PositionRule,
-        Stack, Visibility,
+        Activation, Attention, Block, Embed, FeedForward, Head, NormKind, PositionRule, Stack,
+        Visibility,
     },
     tensors::Tensors,
 };
@@ -24,7 +24,7 @@ pub(super) struct Names<'a> {
 
 pub(super) fn network(
     config: &Config,
-    t: &mut Tensors<'_>,
+    t: &mut Tensors,
     names: &Names<'_>,
     visibility: Visibility,
 ) -> Result<LanguageModel> {
@@ -50,12 +50,14 @@ pub(super) fn network(
         [vocabulary, width],
         config.flag("tie_word_embeddings", true)?,
     )?;
-    let table = t.table(&format!("{root}wpe.weight"), positions, width)?;
+    let table = t.matrix(&format!("{root}wpe.weight"), positions, width);
     let mut blocks = Vec::new();
     for i in 0..config.layers("n_layer")? {
         let name = format!("{root}h.{i}");
-        let qkv = t.conv1d(&format!("{name}.attn.c_attn"), 3 * width, width, 3)?;
-        let [q, k, v] = three(qkv, &name)?;
+        let [q, k, v] = t.conv1d(&format!("{name}.attn.c_attn"), 3 * width, width)?;
+        let [o] = t.conv1d(&format!("{name}.attn.c_proj"), width, width)?;
+        let [up] = t.conv1d(&format!("{name}.mlp.c_fc"), hidden, width)?;
+        let [down] = t.conv1d(&format!("{name}.mlp.c_proj"), width, hidden)?;
         blocks.push(Block {
             attn_norm: Some(t.norm(NormKind::Layer, &format!("{name}.ln_1"), width, true, eps)?),
             attention: Attention {
@@ -65,17 +67,12 @@ pub(super) fn network(
                 q,
                 k,
                 v,
-                o: one(t.conv1d(&format!("{name}.attn.c_proj"), width, width, 1)?, &name)?,
+                o,
                 rotary: None,
                 visibility,
             },
             ff_norm: Some(t.norm(NormKind::Layer, &format!("{name}.ln_2"), width, true, eps)?),
-            feed_forward: FeedForward {
-                gate: None,
-                up: one(t.conv1d(&format!("{name}.mlp.c_fc"), hidden, width, 1)?, &name)?,
-                activation,
-                down: one(t.conv1d(&format!("{name}.mlp.c_proj"), width, hidden, 1)?, &name)?,
-            },
+            feed_forward: FeedForward { gate: None, up, activation, down },
             post_norm: false,
             modulation: None,
         });
@@ -83,6 +80,7 @@ pub(super) fn network(
     let final_norm = t.norm(NormKind::Layer, &format!("{root}ln_f"), width, true, eps)?;
     Ok(LanguageModel {
         stack: Stack {
+            width,
             embed: Embed {
                 tokens,
                 positions: Some((table, PositionRule::From(0))),
@@ -104,12 +102,4 @@ pub(super) fn network(
         shift: Shift::None,
         timed: false,
     })
-}
-
-fn three(parts: Vec<Linear>, name: &str) -> Result<[Linear; 3]> {
-    parts.try_into().map_err(|_| Error::new(format!("{name}: expected three projections")))
-}
-
-fn one(mut parts: Vec<Linear>, name: &str) -> Result<Linear> {
-    parts.pop().ok_or_else(|| Error::new(format!("{name}: expected a projection")))
 }

@@ -15,7 +15,7 @@ use crate::{
     tensors::Tensors,
 };
 
-pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageModel> {
+pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<LanguageModel> {
     for (key, value) in [
         ("block_type", "llama".into()),
         ("layer_norm_type", "rms".into()),
@@ -71,6 +71,7 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageMode
         .map(|i| block(t, &sizes, &names(&format!("{root}.blocks.{i}")), &rotary))
         .collect::<Result<_>>()?;
     let stack = Stack {
+        width,
         embed: Embed { tokens, positions: None, constant: None, norm: None },
         blocks,
         final_norm: Some(t.norm(NormKind::Rms, &format!("{root}.ln_f"), width, false, eps)?),

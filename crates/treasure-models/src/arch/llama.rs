@@ -15,14 +15,14 @@ use crate::{
     tensors::Tensors,
 };
 
-pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageModel> {
+pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<LanguageModel> {
     network(config, t, Visibility::Causal)
 }
 
 /// The network with a causal or a full view.
 pub(super) fn network(
     config: &Config,
-    t: &mut Tensors<'_>,
+    t: &mut Tensors,
     visibility: Visibility,
 ) -> Result<LanguageModel> {
     let width = config.size("hidden_size")?;
@@ -63,6 +63,7 @@ pub(super) fn network(
         .map(|i| block(t, &sizes, &Names::llama(&format!("model.layers.{i}")), &rotary))
         .collect::<Result<_>>()?;
     let stack = Stack {
+        width,
         embed: Embed { tokens, positions: None, constant: None, norm: None },
         blocks,
         final_norm: Some(t.norm(NormKind::Rms, "model.norm", width, false, eps)?),

@@ -9,8 +9,8 @@ use crate::{
     Result,
     config::Config,
     stack::{
-        Activation, Attention, Block, Conditioning, Embed, FeedForward, Head, Modulation, Norm,
-        NormKind, Rotary, Stack, Visibility,
+        Activation, Attention, Block, Conditioning, Embed, FeedForward, Head, Matrix, Modulation,
+        Norm, NormKind, Rotary, Stack, Tokens, Visibility,
     },
     tensors::Tensors,
 };
@@ -20,8 +20,8 @@ const EPS: f32 = 1e-5;
 /// The sinusoid's width, whatever the conditioning width.
 const SINUSOID: usize = 256;
 
-struct Dit<'a, 'b> {
-    t: &'a mut Tensors<'b>,
+struct Dit<'a> {
+    t: &'a mut Tensors,
     root: &'static str,
     width: usize,
     heads: usize,
@@ -32,7 +32,7 @@ struct Dit<'a, 'b> {
     rotary: Arc<Rotary>,
 }
 
-pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageModel> {
+pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<LanguageModel> {
     let root = if t.has("vocab_embed.embedding") { "" } else { "backbone." };
     let width = config.size("hidden_dim")?;
     let heads = config.size("n_heads")?;
@@ -41,8 +41,8 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageMode
     let vocabulary = config.size("vocab_size")?;
     let timed = config.flag("time_conditioning", false)?;
     let conditioning = Conditioning {
-        first: t.linear(&format!("{root}sigma_map.mlp.0"), cond, SINUSOID, true)?,
-        second: t.linear(&format!("{root}sigma_map.mlp.2"), cond, cond, true)?,
+        first: t.dense(&format!("{root}sigma_map.mlp.0"), cond, SINUSOID)?,
+        second: t.dense(&format!("{root}sigma_map.mlp.2"), cond, cond)?,
     };
     let constant =
         (!timed).then(|| if t.checking() { Vec::new() } else { conditioning.vector(0.0) });
@@ -52,13 +52,14 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageMode
     } else {
         Rotary::new(head_dim, 10000.0)
     };
-    let tokens = t.table(&format!("{root}vocab_embed.embedding"), vocabulary, width)?;
+    let tokens = t.matrix(&format!("{root}vocab_embed.embedding"), vocabulary, width);
     let mut dit = Dit { t, root, width, heads, head_dim, cond, constant, rotary: Arc::new(rotary) };
     let blocks = (0..config.layers("n_blocks")?).map(|i| dit.block(i)).collect::<Result<_>>()?;
     let (final_norm, final_modulation) = dit.last_norm()?;
     let decoder = t.linear(&format!("{root}output_layer.linear"), vocabulary, width, true)?;
     let stack = Stack {
-        embed: Embed { tokens, positions: None, constant: None, norm: None },
+        width,
+        embed: Embed { tokens: Tokens::Own(tokens), positions: None, constant: None, norm: None },
         blocks,
         final_norm: Some(final_norm),
         conditioning: timed.then_some(conditioning),
@@ -66,7 +67,7 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageMode
     };
     Ok(LanguageModel {
         stack,
-        head: Head { transform: None, decoder: Arc::new(decoder) },
+        head: Head { transform: None, decoder },
         max_len: config.size_if("model_length")?.unwrap_or(1024),
         rows: vocabulary,
         vocabulary,
@@ -79,28 +80,18 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageMode
     })
 }
 
-impl Dit<'_, '_> {
+impl Dit<'_> {
     fn norm(&mut self, name: &str) -> Result<Norm> {
         self.t.norm(NormKind::Layer, name, self.width, false, EPS)
     }
 
     /// The constant modulation `W c + b`, cut into parts of `width`; empty parts while checking.
     fn fold(&mut self, name: &str, parts: usize, c: &[f32]) -> Result<Vec<Vec<f32>>> {
-        let rows = parts * self.width;
-        let weight = self.t.values(&format!("{name}.weight"), &[rows, self.cond])?;
-        let bias = self.t.values(&format!("{name}.bias"), &[rows])?;
+        let dense = self.t.dense(name, parts * self.width, self.cond)?;
         if self.t.checking() {
             return Ok(vec![Vec::new(); parts]);
         }
-        let all: Vec<f32> = weight
-            .chunks_exact(self.cond)
-            .zip(&bias)
-            .map(|(row, &b)| {
-                let sum: f64 = row.iter().zip(c).map(|(&w, &c)| f64::from(w) * f64::from(c)).sum();
-                (sum + f64::from(b)) as f32
-            })
-            .collect();
-        Ok(all.chunks_exact(self.width).map(<[f32]>::to_vec).collect())
+        Ok(dense.apply(c).chunks_exact(self.width).map(<[f32]>::to_vec).collect())
     }
 
     fn block(&mut self, i: usize) -> Result<Block> {
@@ -111,7 +102,7 @@ impl Dit<'_, '_> {
         // Rows of qkv: all queries, all keys, all values, heads contiguous in each.
         let qkv = format!("{name}.attn_qkv.weight");
         let mut part = |i: usize| self.t.rows_of(&qkv, [3 * width, width], i * width, width);
-        let (q, k, v) = (part(0)?, part(1)?, part(2)?);
+        let (q, k, v) = (part(0), part(1), part(2));
         let up_name = format!("{name}.mlp.0.weight");
         let hidden = self.t.shape(&up_name).and_then(|shape| shape.first().copied());
         let hidden = hidden.unwrap_or(4 * width);
@@ -124,17 +115,17 @@ impl Dit<'_, '_> {
                 let [shift1, scale1, gate1, shift2, scale2, gate2] = &parts[..] else {
                     return Err(crate::Error::new(format!("{ada}: expected six parts")));
                 };
-                let o = self.t.scaled(&out, width, width, gate1)?;
+                let o = self.t.scaled(&out, width, width, gate1.clone());
                 let bias = self.t.values(&format!("{down}.bias"), &[width])?;
                 let bias = bias.iter().zip(gate2).map(|(b, gate)| b * gate).collect();
-                let down = self.t.scaled(&format!("{down}.weight"), width, hidden, gate2)?;
+                let down = self.t.scaled(&format!("{down}.weight"), width, hidden, gate2.clone());
                 let (norm1, norm2) =
                     (norm1.modulated(shift1, scale1), norm2.modulated(shift2, scale2));
                 (norm1, o, norm2, down.with_bias(bias), None)
             }
             None => {
                 let modulation = self.t.linear(&ada, 6 * width, self.cond, true)?;
-                let o = self.t.matrix(&out, width, width)?;
+                let o = self.t.matrix(&out, width, width);
                 let down = self.t.linear(&down, width, hidden, true)?;
                 (norm1, o, norm2, down, Some(Modulation(modulation)))
             }
@@ -159,7 +150,7 @@ impl Dit<'_, '_> {
         })
     }
 
-    fn last_norm(&mut self) -> Result<(Norm, Option<crate::stack::Linear>)> {
+    fn last_norm(&mut self) -> Result<(Norm, Option<Matrix>)> {
         let norm = self.norm(&format!("{}output_layer.norm_final", self.root))?;
         let ada = format!("{}output_layer.adaLN_modulation", self.root);
         match self.constant.clone() {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{LanguageModel, Shift, share};
+use super::{LanguageModel, Shift, table_and_decoder};
 use crate::{
     Error, Result,
     config::Config,
@@ -26,7 +26,7 @@ struct Sizes {
     activation: Activation,
 }
 
-pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageModel> {
+pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<LanguageModel> {
     let width = config.size("hidden_size")?;
     let heads = config.size("num_attention_heads")?;
     let sizes = Sizes {
@@ -47,15 +47,12 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageMode
         true => Some(t.values("decoder.bias", &[vocabulary])?),
         false => None,
     };
-    let with_bias = |decoder: crate::stack::Linear| match bias.clone() {
+    let tied = config.flag("tie_word_embeddings", true)?;
+    let (tokens, decoder) =
+        table_and_decoder(t, words, "decoder.weight", [vocabulary, width], tied)?;
+    let decoder = match bias {
         Some(bias) => decoder.with_bias(bias),
         None => decoder,
-    };
-    let (tokens, decoder) = if config.flag("tie_word_embeddings", true)? {
-        share(with_bias(t.tied(words, "decoder.weight", vocabulary, width)?))
-    } else {
-        let table = t.table(words, vocabulary, width)?;
-        (table, Arc::new(with_bias(t.matrix("decoder.weight", vocabulary, width)?)))
     };
     let head_dim = sizes.head_dim;
     let full = config.rotary_of_kind(head_dim, "full_attention", "global_rope_theta", 160_000.0)?;
@@ -74,9 +71,9 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<LanguageMode
         };
         blocks.push(block(t, &sizes, i, rotary, visibility)?);
     }
-    let norm =
-        |t: &mut Tensors<'_>, name: &str| t.norm(NormKind::Layer, name, width, norm_bias, eps);
+    let norm = |t: &mut Tensors, name: &str| t.norm(NormKind::Layer, name, width, norm_bias, eps);
     let stack = Stack {
+        width,
         embed: Embed {
             tokens,
             positions: None,
@@ -127,7 +124,7 @@ fn global_layers(config: &Config, layers: usize) -> Result<Vec<bool>> {
 }
 
 fn block(
-    t: &mut Tensors<'_>,
+    t: &mut Tensors,
     sizes: &Sizes,
     i: usize,
     rotary: &Arc<Rotary>,
@@ -135,14 +132,14 @@ fn block(
 ) -> Result<Block> {
     let Sizes { width, heads, head_dim, hidden, .. } = *sizes;
     let name = format!("model.layers.{i}");
-    let norm = |t: &mut Tensors<'_>, part: &str| {
+    let norm = |t: &mut Tensors, part: &str| {
         t.norm(NormKind::Layer, &format!("{name}.{part}"), width, sizes.norm_bias, sizes.eps)
     };
     // Layer 0 reads the embedding norm directly.
     let attn_norm = if i == 0 { None } else { Some(norm(t, "attn_norm")?) };
     let mut part = |stored: &str, rows: usize, at: usize, count: usize, bias: bool| {
         let weight = format!("{name}.{stored}.weight");
-        let linear = t.rows_of(&weight, [rows, width], at, count)?;
+        let linear = t.rows_of(&weight, [rows, width], at, count);
         if !bias {
             return Ok(linear);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     Result,
-    stack::{Activation, Attention, Block, FeedForward, Linear, NormKind, Rotary, Visibility},
+    stack::{Activation, Attention, Block, FeedForward, Matrix, NormKind, Rotary, Visibility},
     tensors::Tensors,
 };
 
@@ -58,23 +58,23 @@ impl Names {
 
 /// Reads one block.
 pub(super) fn block(
-    t: &mut Tensors<'_>,
+    t: &mut Tensors,
     sizes: &Sizes,
     names: &Names,
     rotary: &Arc<Rotary>,
 ) -> Result<Block> {
     let Sizes { width, heads, kv_heads, head_dim, hidden, eps, .. } = *sizes;
-    let mut rotated = |name: &str, count: usize| -> Result<Linear> {
+    let mut rotated = |name: &str, count: usize| -> Result<Matrix> {
         let rows = count * head_dim;
         if !sizes.paired_rows {
             return t.linear(name, rows, width, sizes.qkv_bias);
         }
         let half = head_dim / 2;
-        let place = |row: usize| {
+        let place = move |row: usize| {
             let (head, at) = (row / head_dim, row % head_dim);
             head * head_dim + 2 * (at % half) + at / half
         };
-        let linear = t.matrix_rows(&format!("{name}.weight"), rows, width, place)?;
+        let linear = t.matrix_rows(&format!("{name}.weight"), rows, width, place);
         if !sizes.qkv_bias {
             return Ok(linear);
         }

@@ -9,11 +9,11 @@ use super::{
 use crate::{
     Error, Result,
     config::Config,
-    stack::{Activation, Classify, PositionRule},
+    stack::{Activation, Classify, PositionRule, Tokens},
     tensors::Tensors,
 };
 
-pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<ClassifierNet> {
+pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<ClassifierNet> {
     let sizes = Sizes::read(config)?;
     let width = sizes.width;
     let pad = config.token("pad_token_id")?.unwrap_or(1);
@@ -23,8 +23,9 @@ pub(super) fn build(config: &Config, t: &mut Tensors<'_>) -> Result<ClassifierNe
             Error::expected("max_position_embeddings", format!("more than {pad} + 1"), positions)
         })?;
     let tokens =
-        t.table("roberta.embeddings.word_embeddings.weight", config.size("vocab_size")?, width)?;
-    let stack = encoder(t, config, &sizes, "roberta", tokens, PositionRule::CountNonPad(pad))?;
+        t.matrix("roberta.embeddings.word_embeddings.weight", config.size("vocab_size")?, width);
+    let stack =
+        encoder(t, config, &sizes, "roberta", Tokens::Own(tokens), PositionRule::CountNonPad(pad))?;
     let last = "classifier.out_proj";
     let count = t.shape("classifier.out_proj.weight").and_then(|shape| shape.first().copied());
     let count = count.unwrap_or(2);

@@ -1,12 +1,10 @@
 //! The GGUF header: metadata and tensor list, read with every length checked against the file first.
 //!
 //! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>, little-endian, versions 2 and 3.
-//! Our own reader because candle's divides by an alignment the file may set to zero.
 
 use std::collections::BTreeMap;
 
-use candle_core::quantized::GgmlDType;
-
+use super::BlockType;
 use crate::{Blob, Error, Result};
 
 const MAX_DIMENSIONS: u32 = 4;
@@ -35,7 +33,7 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq)]
 pub struct GgufTensor {
     /// How it is stored.
-    pub dtype: GgmlDType,
+    pub kind: BlockType,
     /// Rows first.
     pub shape: Vec<usize>,
     /// From the start of the file.
@@ -284,7 +282,7 @@ impl Reader<'_> {
         let data = self.at.div_ceil(alignment) * alignment;
         let unknown: Vec<String> = listed
             .iter()
-            .filter(|(_, kind, ..)| dtype(*kind).is_none())
+            .filter(|(_, kind, ..)| BlockType::from_number(*kind).is_none())
             .map(|(name, kind, ..)| format!("{name} ({})", type_name(*kind)))
             .collect();
         if !unknown.is_empty() {
@@ -299,17 +297,17 @@ impl Reader<'_> {
         }
         let mut tensors = BTreeMap::new();
         for (name, kind, shape, offset) in listed {
-            let Some(dtype) = dtype(kind) else { continue };
+            let Some(kind) = BlockType::from_number(kind) else { continue };
             let bad = |what: String| Error::new(format!("tensor {name}: {what}"));
             let shape = crate::weights::checked_shape(&shape)
                 .ok_or_else(|| bad(format!("shape {shape:?}")))?;
             let elements = shape.iter().product::<usize>();
-            let block = dtype.block_size();
+            let block = kind.numbers();
             let row = shape.last().copied().unwrap_or(1);
             if row % block != 0 {
                 return Err(bad(format!("rows of {row} are no multiple of the block of {block}")));
             }
-            let bytes = (elements / block) as u64 * dtype.type_size() as u64;
+            let bytes = (elements / block) as u64 * kind.bytes() as u64;
             let start = data.checked_add(offset);
             let fits =
                 start.and_then(|s| s.checked_add(bytes)).is_some_and(|e| e <= self.blob.len());
@@ -319,29 +317,10 @@ impl Reader<'_> {
                 ))
                 .with_hint("the file is truncated or damaged: fetch it again"));
             };
-            tensors.insert(name, GgufTensor { dtype, shape, offset, bytes });
+            tensors.insert(name, GgufTensor { kind, shape, offset, bytes });
         }
         Ok(Header { metadata, tensors })
     }
-}
-
-fn dtype(kind: u32) -> Option<GgmlDType> {
-    Some(match kind {
-        0 => GgmlDType::F32,
-        1 => GgmlDType::F16,
-        2 => GgmlDType::Q4_0,
-        3 => GgmlDType::Q4_1,
-        6 => GgmlDType::Q5_0,
-        7 => GgmlDType::Q5_1,
-        8 => GgmlDType::Q8_0,
-        10 => GgmlDType::Q2K,
-        11 => GgmlDType::Q3K,
-        12 => GgmlDType::Q4K,
-        13 => GgmlDType::Q5K,
-        14 => GgmlDType::Q6K,
-        30 => GgmlDType::BF16,
-        _ => return None,
-    })
 }
 
 fn type_name(kind: u32) -> String {

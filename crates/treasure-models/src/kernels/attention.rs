@@ -10,27 +10,73 @@ use super::{
     Aligned, Isa,
     count::count,
     isa::{MulAdd, per_isa},
+    linear::PANEL,
     math::{exp, fold_lanes},
     parallel::{Scratch, Shared, for_each_task},
     tile::{DEPTH, STRIDE, Tile, multiply},
 };
-use crate::stack::{PANEL, RotaryTable, Visibility};
+use crate::stack::{RotaryTable, Visibility};
 
 /// The largest supported head.
 pub(crate) const MAX_HEAD_DIM: usize = DEPTH;
 
+/// Which keys the queries of a batch may see. Segments follow one another, so that no query can be in two of
+/// them: this is what lets threads write their results side by side.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Segments {
+    /// Where the queries of each segment end; they begin where those before it end.
+    ends: Vec<usize>,
+    keys: Vec<Vec<Range<usize>>>,
+}
+
 /// Queries of one sequence and the keys they may see.
 #[derive(Clone, Debug)]
-pub struct Segment {
+pub(crate) struct Segment<'a> {
     /// Rows of `q` and of the result.
     pub queries: Range<usize>,
     /// Rows of `k` and `v`; the `j`-th of them all together has position `j`.
-    pub keys: Vec<Range<usize>>,
+    pub keys: &'a [Range<usize>],
+}
+
+impl Segments {
+    /// Appends a segment: the next `queries` queries and the rows of their keys.
+    pub fn push(&mut self, queries: usize, keys: Vec<Range<usize>>) {
+        self.ends.push(self.ends.last().copied().unwrap_or(0) + queries);
+        self.keys.push(keys);
+    }
+
+    /// How many segments there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The `i`-th segment.
+    pub fn at(&self, i: usize) -> Segment<'_> {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        Segment { queries: start..self.ends[i], keys: &self.keys[i] }
+    }
+
+    /// All segments.
+    pub fn iter(&self) -> impl Iterator<Item = Segment<'_>> {
+        (0..self.len()).map(|i| self.at(i))
+    }
+
+    /// The longest run of keys.
+    pub fn longest(&self) -> usize {
+        self.iter().map(|segment| segment.positions()).max().unwrap_or(0)
+    }
+}
+
+impl Segment<'_> {
+    /// How many keys there are, and so positions.
+    fn positions(&self) -> usize {
+        self.keys.iter().map(Range::len).sum()
+    }
 }
 
 /// What attention reads.
 #[derive(Clone, Copy)]
-pub struct Inputs<'a> {
+pub(crate) struct Inputs<'a> {
     /// Query heads.
     pub heads: usize,
     /// Key heads.
@@ -52,28 +98,28 @@ pub struct Inputs<'a> {
 }
 
 /// Attends every segment; the result `[rows, heads · head_dim]` goes to `to`.
-pub fn attend(isa: Isa, inputs: Inputs<'_>, segments: &[Segment], to: &mut [f32]) {
+pub(crate) fn attend(isa: Isa, inputs: Inputs<'_>, segments: &Segments, to: &mut [f32]) {
     let tasks = segments.len() * inputs.kv_heads;
-    let pairs = |s: &Segment| s.queries.len() * s.keys.iter().map(Range::len).sum::<usize>();
+    let pairs = |s: Segment<'_>| s.queries.len() * s.positions();
     let cost = segments.iter().map(pairs).sum::<usize>() * inputs.heads * inputs.head_dim * 2;
     count(cost);
     let output = Shared::new(to, inputs.heads * inputs.head_dim);
     for_each_task(tasks, cost, |task, scratch, (): &mut ()| {
-        let segment = &segments[task / inputs.kv_heads];
-        attend_head(isa, inputs, segment, task % inputs.kv_heads, scratch, &output);
+        let segment = segments.at(task / inputs.kv_heads);
+        attend_head(isa, inputs, &segment, task % inputs.kv_heads, scratch, &output);
     });
 }
 
 fn attend_head(
     isa: Isa,
     inputs: Inputs<'_>,
-    segment: &Segment,
+    segment: &Segment<'_>,
     kv_head: usize,
     scratch: &mut Scratch,
     output: &Shared<'_>,
 ) {
     let Inputs { heads, kv_heads, head_dim, .. } = inputs;
-    let count: usize = segment.keys.iter().map(Range::len).sum();
+    let count = segment.positions();
     if segment.queries.is_empty() || count == 0 {
         return;
     }
@@ -131,7 +177,9 @@ fn attend_head(
                 let width = PANEL.min(head_dim - panel * PANEL);
                 for r in 0..size {
                     let inverse = 1.0 / sums[r];
-                    // SAFETY: rows belong to one segment, columns to one head: no other task writes here.
+                    // SAFETY: a task is one segment and one key head. `Segments` have no row in common, and the
+                    // query heads of different key heads no column, so no other task writes here; this task
+                    // holds one spot at a time.
                     let to =
                         unsafe { output.spot(first + r, head * head_dim + panel * PANEL, width) };
                     to.iter_mut().zip(&c[r * PANEL..]).for_each(|(to, x)| *to = x * inverse);
@@ -167,7 +215,7 @@ fn rotate(table: Option<&RotaryTable>, position: usize, from: &[f32], to: &mut [
 /// Keys to `[panel of 32 positions][head_dim][32]`, values to `[panel of 32 components][position][32]`.
 fn pack_keys(
     inputs: Inputs<'_>,
-    segment: &Segment,
+    segment: &Segment<'_>,
     kv_head: usize,
     count: usize,
     scratch: &mut Scratch,

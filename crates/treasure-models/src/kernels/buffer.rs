@@ -1,10 +1,18 @@
 //! Memory on 64-byte boundaries, so that no vector load crosses a cache line.
 //! Zeroed at birth; large buffers take their pages from the system only when touched.
 
+use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
+
 /// One cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([f32; 16]);
+
+// SAFETY: all-zero bytes are sixteen floats of 0.
+unsafe impl Zeroable for Line {}
+// SAFETY: sixteen floats fill the 64 bytes of the alignment, so there is no padding; every bit pattern is a
+// float; `Line` is `repr(C)` and `Copy`.
+unsafe impl Pod for Line {}
 
 /// A zeroed buffer on a 64-byte boundary, read as `f32`, `u16` or `i8`.
 #[derive(Clone, Default)]
@@ -14,22 +22,22 @@ pub struct Aligned {
 
 /// Asks the system to back a fresh buffer with large pages: weights are streamed, and page walks would cost.
 /// A refusal changes nothing.
-///
-/// # Safety
-/// `start..start + bytes` is one live allocation.
-unsafe fn ask_for_large_pages(start: *mut u8, bytes: usize) {
+fn ask_for_large_pages(buffer: &mut [Line]) {
     #[cfg(target_os = "linux")]
     {
         const PAGE: usize = 2 << 20;
-        let skip = start.align_offset(PAGE);
-        if bytes >= 2 * PAGE && skip < bytes {
-            let len = (bytes - skip) / PAGE * PAGE;
-            // SAFETY: the range is page-aligned and inside the allocation; the advice keeps its contents.
-            unsafe { libc::madvise(start.add(skip).cast(), len, libc::MADV_HUGEPAGE) };
+        let bytes: &mut [u8] = cast_slice_mut(buffer);
+        let skip = bytes.as_ptr().align_offset(PAGE);
+        if bytes.len() >= 2 * PAGE && skip < bytes.len() {
+            let pages = &mut bytes[skip..];
+            let len = pages.len() / PAGE * PAGE;
+            // SAFETY: the range starts on a page boundary and lies inside a buffer that we borrow mutably; the
+            // advice changes how the pages are backed and keeps what they hold.
+            unsafe { libc::madvise(pages.as_mut_ptr().cast(), len, libc::MADV_HUGEPAGE) };
         }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = (start, bytes);
+    let _ = buffer;
 }
 
 impl std::fmt::Debug for Aligned {
@@ -41,22 +49,8 @@ impl std::fmt::Debug for Aligned {
 impl Aligned {
     /// A zeroed buffer of at least `bytes` bytes.
     pub fn zeroed(bytes: usize) -> Self {
-        let count = bytes.div_ceil(64);
-        if count == 0 {
-            return Self::default();
-        }
-        let layout =
-            std::alloc::Layout::array::<Line>(count).expect("a buffer fits the address space");
-        // SAFETY: the layout is not empty; all-zero bytes are a valid `Line`; the pointer came from the
-        // global allocator with exactly the layout that `Vec` will free.
-        let lines = unsafe {
-            let pointer = std::alloc::alloc_zeroed(layout);
-            if pointer.is_null() {
-                std::alloc::handle_alloc_error(layout);
-            }
-            ask_for_large_pages(pointer, layout.size());
-            Vec::from_raw_parts(pointer.cast::<Line>(), count, count)
-        };
+        let mut lines: Vec<Line> = bytemuck::zeroed_vec(bytes.div_ceil(64));
+        ask_for_large_pages(&mut lines);
         Self { lines }
     }
 
@@ -79,44 +73,32 @@ impl Aligned {
 
     /// As floats.
     pub fn as_f32(&self) -> &[f32] {
-        // SAFETY: a `Line` is 16 floats without padding, and the borrow is passed on.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.lines.len() * 16) }
+        cast_slice(&self.lines)
     }
 
     /// As floats, to write.
     pub fn as_f32_mut(&mut self) -> &mut [f32] {
-        // SAFETY: as in `as_f32`; the borrow is unique.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.lines.len() * 16)
-        }
+        cast_slice_mut(&mut self.lines)
     }
 
     /// As 16-bit words.
     pub fn as_u16(&self) -> &[u16] {
-        // SAFETY: a `Line` is 32 words without padding; every bit pattern is a word.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.lines.len() * 32) }
+        cast_slice(&self.lines)
     }
 
     /// As 16-bit words, to write.
     pub fn as_u16_mut(&mut self) -> &mut [u16] {
-        // SAFETY: as in `as_u16`; every pair of words is a valid float.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.lines.len() * 32)
-        }
+        cast_slice_mut(&mut self.lines)
     }
 
     /// As bytes with a sign.
     pub fn as_i8(&self) -> &[i8] {
-        // SAFETY: a `Line` is 64 bytes without padding; every bit pattern is a byte.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.lines.len() * 64) }
+        cast_slice(&self.lines)
     }
 
     /// As bytes with a sign, to write.
     pub fn as_i8_mut(&mut self) -> &mut [i8] {
-        // SAFETY: as in `as_i8`; every four bytes are a valid float.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.lines.len() * 64)
-        }
+        cast_slice_mut(&mut self.lines)
     }
 }
 
@@ -126,10 +108,22 @@ mod tests {
 
     #[test]
     fn buffers_start_on_a_cache_line_and_hold_zeros() {
-        for len in [0, 1, 16, 17, 1000] {
+        for len in [0, 1, 16, 17, 1000, 3 << 20] {
             let buffer = Aligned::floats(len);
             assert_eq!(buffer.as_f32().as_ptr() as usize % 64, 0);
             assert!(buffer.as_f32().len() >= len && buffer.as_f32().iter().all(|&x| x == 0.0));
         }
+    }
+
+    #[test]
+    fn what_was_written_as_words_or_bytes_is_read_back_as_such() {
+        let mut buffer = Aligned::zeroed(100);
+        assert_eq!(buffer.bytes(), 128);
+        buffer.as_u16_mut()[40] = 0xbf80;
+        buffer.as_u16_mut()[41] = 0x3f80;
+        assert_eq!(buffer.as_f32()[20].to_bits(), 0x3f80_bf80);
+        buffer.as_i8_mut()[83] = -1;
+        assert_eq!(buffer.as_u16()[41], 0xff80);
+        assert_eq!(buffer.as_i8()[83], -1);
     }
 }

@@ -1,16 +1,29 @@
 //! Which instructions this machine has, found once at run time.
+//!
+//! An [`Isa`] is a proof: only detection makes one, so whoever holds it may run its instructions.
 
-use std::sync::OnceLock;
+use std::{fmt, sync::OnceLock};
 
-/// An instruction set the kernels are written for. Results of different sets agree within rounding;
-/// within one set they are bitwise reproducible.
+/// An instruction set this machine has and the kernels are written for. Results of different sets agree
+/// within rounding; within one set they are bitwise reproducible.
+///
+/// ```compile_fail
+/// // There is no way to claim a set that was not detected.
+/// let claimed = treasure_models::exec::Isa::Avx512;
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Isa(Set);
+
+/// The sets there are kernels for, slowest first. Naming one proves nothing: only an [`Isa`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Isa {
+pub(super) enum Set {
     /// Plain Rust, for any machine.
     Portable,
-    /// 256-bit vectors with fused multiply-add.
+    /// AVX2, FMA and F16C: 256-bit vectors with fused multiply-add.
+    #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// 512-bit vectors.
+    /// The same and AVX-512F: 512-bit vectors.
+    #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
@@ -18,32 +31,61 @@ impl Isa {
     /// The best set of this machine.
     pub fn best() -> Self {
         static BEST: OnceLock<Isa> = OnceLock::new();
-        *BEST.get_or_init(|| Self::available().last().copied().unwrap_or(Isa::Portable))
+        *BEST.get_or_init(|| Self::available().last().copied().unwrap_or(Self(Set::Portable)))
     }
 
     /// The sets this machine can run, slowest first.
     pub fn available() -> Vec<Self> {
-        let mut sets = vec![Isa::Portable];
+        let mut sets = vec![Self(Set::Portable)];
         #[cfg(target_arch = "x86_64")]
         {
             let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
             if avx2 && is_x86_feature_detected!("f16c") {
-                sets.push(Isa::Avx2);
+                sets.push(Self(Set::Avx2));
                 if is_x86_feature_detected!("avx512f") {
-                    sets.push(Isa::Avx512);
+                    sets.push(Self(Set::Avx512));
                 }
             }
         }
         sets
     }
 
+    /// The set of this name, if this machine has it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::available().into_iter().find(|isa| isa.name() == name)
+    }
+
+    /// `portable`, `avx2` or `avx512`.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Set::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 => "avx512",
+        }
+    }
+
+    /// Which set it is. The machine has it, since this value exists.
+    pub(super) fn set(self) -> Set {
+        self.0
+    }
+
     /// Rows of the largest tile of the matrix product.
     pub(crate) fn tile_rows(self) -> usize {
-        match self {
-            Isa::Portable => 4,
-            Isa::Avx2 => 6,
-            Isa::Avx512 => 14,
+        match self.0 {
+            Set::Portable => 4,
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2 => 6,
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 => 14,
         }
+    }
+}
+
+impl fmt::Debug for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -54,11 +96,13 @@ pub(crate) trait MulAdd {
 }
 
 /// One rounding: a hardware instruction where it is used.
+#[cfg(target_arch = "x86_64")]
 pub(crate) struct Fused;
 
 /// Two roundings: for machines where a fused multiply-add would be a library call.
 pub(crate) struct Split;
 
+#[cfg(target_arch = "x86_64")]
 impl MulAdd for Fused {
     #[inline(always)]
     fn mul_add(a: f32, b: f32, c: f32) -> f32 {
@@ -80,25 +124,26 @@ macro_rules! per_isa {
         $(#[$meta])*
         $vis fn $name(isa: $crate::kernels::Isa, $($arg: $ty),*) $(-> $ret)? {
             #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx512f,avx2,fma")]
-                fn avx512($($arg: $ty),*) $(-> $ret)? {
-                    $body::<$crate::kernels::isa::Fused>($($arg),*)
-                }
-                #[target_feature(enable = "avx2,fma")]
-                fn avx2($($arg: $ty),*) $(-> $ret)? {
-                    $body::<$crate::kernels::isa::Fused>($($arg),*)
-                }
-                match isa {
-                    // SAFETY: an `Isa` other than portable is only made after detecting its features.
-                    $crate::kernels::Isa::Avx512 => return unsafe { avx512($($arg),*) },
-                    // SAFETY: as above.
-                    $crate::kernels::Isa::Avx2 => return unsafe { avx2($($arg),*) },
-                    $crate::kernels::Isa::Portable => {}
+            #[target_feature(enable = "avx512f,avx2,fma")]
+            fn avx512($($arg: $ty),*) $(-> $ret)? {
+                $body::<$crate::kernels::isa::Fused>($($arg),*)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            fn avx2($($arg: $ty),*) $(-> $ret)? {
+                $body::<$crate::kernels::isa::Fused>($($arg),*)
+            }
+            match isa.set() {
+                // SAFETY: this `Isa` exists, so detection found AVX-512F, AVX2 and FMA on this machine.
+                #[cfg(target_arch = "x86_64")]
+                $crate::kernels::isa::Set::Avx512 => unsafe { avx512($($arg),*) },
+                // SAFETY: this `Isa` exists, so detection found AVX2 and FMA on this machine.
+                #[cfg(target_arch = "x86_64")]
+                $crate::kernels::isa::Set::Avx2 => unsafe { avx2($($arg),*) },
+                $crate::kernels::isa::Set::Portable => {
+                    $body::<$crate::kernels::isa::Split>($($arg),*)
                 }
             }
-            let _ = isa;
-            $body::<$crate::kernels::isa::Split>($($arg),*)
         }
     };
 }

@@ -75,14 +75,15 @@ pub(crate) fn activate_all<F: MulAdd>(activation: Activation, values: &mut [f32]
         Activation::Gelu => values.iter_mut().for_each(|x| *x = gelu::<F>(*x)),
         Activation::GeluTanh => values.iter_mut().for_each(|x| *x = gelu_tanh::<F>(*x)),
         Activation::Silu => values.iter_mut().for_each(|x| *x *= sigmoid::<F>(*x)),
-        Activation::Relu => values.iter_mut().for_each(|x| *x = x.max(0.0)),
+        // Not `max`, which would turn NaN into 0 and hide it.
+        Activation::Relu => values.iter_mut().for_each(|x| *x = if *x < 0.0 { 0.0 } else { *x }),
         Activation::Tanh => values.iter_mut().for_each(|x| *x = tanh::<F>(*x)),
     }
 }
 
 per_isa! {
     /// Applies an activation to every number.
-    pub fn activate(activation: Activation, values: &mut [f32]) = activate_all;
+    pub(crate) fn activate(activation: Activation, values: &mut [f32]) = activate_all;
 }
 
 /// Sums in lanes: number `i` goes to lane `i % 16`, lanes are added in one fixed order.
@@ -131,20 +132,17 @@ pub(crate) fn lane_max(values: &[f32]) -> f32 {
     fold_lanes(lanes, larger)
 }
 
-#[inline(always)]
-fn exp_all<F: MulAdd>(values: &mut [f32]) {
-    values.iter_mut().for_each(|x| *x = exp::<F>(*x));
-}
-
-per_isa! {
-    /// Replaces every number by its exponential.
-    pub fn exponentials(values: &mut [f32]) = exp_all;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kernels::Isa;
+
+    #[inline(always)]
+    fn exp_all<F: MulAdd>(values: &mut [f32]) {
+        values.iter_mut().for_each(|x| *x = exp::<F>(*x));
+    }
+
+    per_isa! { fn exponentials(values: &mut [f32]) = exp_all; }
 
     fn grid() -> Vec<f32> {
         (-90_000..90_000).map(|i| i as f32 * 1e-3 + 3.7e-5).collect()
@@ -187,6 +185,25 @@ mod tests {
     }
 
     #[test]
+    fn no_activation_turns_what_is_no_number_into_one() {
+        for isa in Isa::available() {
+            for activation in ALL {
+                let mut values = [f32::NAN; 19];
+                activate(isa, activation, &mut values);
+                assert!(values.iter().all(|x| x.is_nan()), "{isa:?} {activation:?}");
+            }
+        }
+    }
+
+    const ALL: [Activation; 5] = [
+        Activation::Gelu,
+        Activation::GeluTanh,
+        Activation::Silu,
+        Activation::Relu,
+        Activation::Tanh,
+    ];
+
+    #[test]
     fn activations_are_within_5e_7_of_f64() {
         let exact = |activation, x: f64| match activation {
             Activation::Gelu => x * normal_cdf(x),
@@ -198,15 +215,8 @@ mod tests {
             Activation::Relu => x.max(0.0),
             Activation::Tanh => x.tanh(),
         };
-        let all = [
-            Activation::Gelu,
-            Activation::GeluTanh,
-            Activation::Silu,
-            Activation::Relu,
-            Activation::Tanh,
-        ];
         for isa in Isa::available() {
-            for activation in all {
+            for activation in ALL {
                 let xs: Vec<f32> = (-12_000..12_000).map(|i| i as f32 * 1e-3 + 1.3e-5).collect();
                 let mut ys = xs.clone();
                 activate(isa, activation, &mut ys);

@@ -8,7 +8,7 @@ use crate::stack::{Norm, NormKind};
 
 /// `(1 + scale) · normalised + shift` for one sequence of a time-conditioned network.
 #[derive(Clone, Copy, Debug)]
-pub struct Shift<'a> {
+pub(crate) struct Shift<'a> {
     /// Added last.
     pub shift: &'a [f32],
     /// Factor minus one.
@@ -44,7 +44,7 @@ fn normalise_row<F: MulAdd>(norm: &Norm, shift: Option<Shift<'_>>, from: &[f32],
 
 per_isa! {
     /// Normalises the row `from` into `to`, then modulates it.
-    pub fn normalise(norm: &Norm, shift: Option<Shift<'_>>, from: &[f32], to: &mut [f32]) = normalise_row;
+    pub(crate) fn normalise(norm: &Norm, shift: Option<Shift<'_>>, from: &[f32], to: &mut [f32]) = normalise_row;
 }
 
 #[cfg(test)]

@@ -81,9 +81,10 @@ pub(crate) struct Shared<'a> {
     borrow: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: access goes through `spot`, whose callers promise disjoint spots.
+// SAFETY: the only access is `spot`, whose callers promise that no two live spots overlap, so threads never
+// reach the same float.
 unsafe impl Sync for Shared<'_> {}
-// SAFETY: as above; the borrow it stands for is of plain floats.
+// SAFETY: it stands for a mutable borrow of floats, which may move to another thread.
 unsafe impl Send for Shared<'_> {}
 
 impl<'a> Shared<'a> {
@@ -98,8 +99,13 @@ impl<'a> Shared<'a> {
     /// No two live spots may overlap.
     #[expect(clippy::mut_from_ref, reason = "the caller promises disjoint spots")]
     pub unsafe fn spot(&self, row: usize, column: usize, width: usize) -> &mut [f32] {
-        assert!(column + width <= self.stride && row * self.stride + column + width <= self.len);
-        // SAFETY: in bounds; disjoint by the caller's promise.
+        let end = row
+            .checked_mul(self.stride)
+            .and_then(|start| start.checked_add(column))
+            .and_then(|start| start.checked_add(width));
+        assert!(column + width <= self.stride && end.is_some_and(|end| end <= self.len));
+        // SAFETY: the spot was just found to lie in the matrix that is borrowed mutably for `'a`; the caller
+        // promises that no live spot overlaps it.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.stride + column), width) }
     }
 }

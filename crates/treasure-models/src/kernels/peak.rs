@@ -2,20 +2,23 @@
 
 use std::hint::black_box;
 
-use super::Isa;
+use super::{Isa, isa::Set};
 
 /// Runs `rounds` rounds of independent multiply-adds on this thread and returns the floating-point
 /// operations done. Time it to learn the peak of one thread.
 pub fn register_flops(isa: Isa, rounds: usize) -> f64 {
-    #[cfg(target_arch = "x86_64")]
-    match isa {
-        // SAFETY: an `Isa` other than portable is only made after detecting its features.
-        Isa::Avx512 => return unsafe { x86::avx512(rounds) },
-        // SAFETY: as above.
-        Isa::Avx2 => return unsafe { x86::avx2(rounds) },
-        Isa::Portable => {}
+    match isa.set() {
+        // SAFETY: this `Isa` exists, so detection found AVX-512F on this machine.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx512 => unsafe { x86::avx512(rounds) },
+        // SAFETY: this `Isa` exists, so detection found AVX2 and FMA on this machine.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx2 => unsafe { x86::avx2(rounds) },
+        Set::Portable => portable(rounds),
     }
-    let _ = isa;
+}
+
+fn portable(rounds: usize) -> f64 {
     let (factor, term) = (black_box(0.999f32), black_box(0.001f32));
     let mut sums = [1.0f32; 64];
     for _ in 0..rounds {

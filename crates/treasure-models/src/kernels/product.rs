@@ -7,13 +7,14 @@
 use super::{
     Isa,
     count::count,
+    linear::{Linear, PANEL},
     math::activate,
     parallel::{Scratch, Shared, for_each_task},
     rows::{Lie, Packed, Rows},
     tile::{DEPTH, STRIDE, Tile, multiply},
     widen::{widen_bf16, widen_f16, widen_int8},
 };
-use crate::stack::{Activation, Linear, PANEL, Storage};
+use crate::{exec::Storage, stack::Activation};
 
 /// One or two matrices whose panels are computed side by side.
 #[derive(Clone, Copy)]
@@ -204,18 +205,16 @@ fn weights<'a>(
     panel: usize,
     wide: &'a mut super::Aligned,
 ) -> &'a [f32] {
-    let len = depth * PANEL;
-    if linear.storage() == Storage::F32 {
-        return &linear.panels().as_f32()[at..][..len];
-    }
+    let (len, panels) = (depth * PANEL, linear.panels());
     wide.reserve_floats(DEPTH * PANEL);
     let to = &mut wide.as_f32_mut()[..len];
     match linear.storage() {
-        Storage::F32 | Storage::Bf16 => widen_bf16(isa, &linear.panels().as_u16()[at..][..len], to),
-        Storage::F16 => widen_f16(isa, &linear.panels().as_u16()[at..][..len], to),
+        Storage::F32 => return &panels.as_f32()[at..][..len],
+        Storage::Bf16 => widen_bf16(isa, &panels.as_u16()[at..][..len], to),
+        Storage::F16 => widen_f16(isa, &panels.as_u16()[at..][..len], to),
         Storage::Int8 => {
             let scales = &linear.scales()[panel * PANEL..][..PANEL];
-            widen_int8(isa, &linear.panels().as_i8()[at..][..len], scales, to);
+            widen_int8(isa, &panels.as_i8()[at..][..len], scales, to);
         }
     }
     to
@@ -236,7 +235,7 @@ fn add_bias(linear: &Linear, column: usize, width: usize, values: &mut [f32]) {
 }
 
 /// `to = W x + b` for several matrices on the same rows; `to[j]` is row-major with `W[j].outputs()` columns.
-pub fn project(isa: Isa, rows: usize, load: impl Rows, jobs: &mut [(&Linear, &mut [f32])]) {
+pub(crate) fn project(isa: Isa, rows: usize, load: impl Rows, jobs: &mut [(&Linear, &mut [f32])]) {
     let list: Vec<Job<'_>> =
         jobs.iter().map(|(linear, _)| Job { first: linear, second: None }).collect();
     let outputs: Vec<Shared<'_>> =
@@ -246,7 +245,8 @@ pub fn project(isa: Isa, rows: usize, load: impl Rows, jobs: &mut [(&Linear, &mu
         for (r, values) in tile.chunks_exact_mut(PANEL).enumerate() {
             let values = &mut values[..spot.width];
             add_bias(linear, spot.column, spot.width, values);
-            // SAFETY: every tile is delivered once, and tiles do not overlap.
+            // SAFETY: `product` delivers every tile of every job once, tiles do not overlap, each job has an
+            // output of its own, and one spot is held at a time.
             let to = unsafe { outputs[spot.job].spot(spot.row + r, spot.column, spot.width) };
             copy(values, to);
         }
@@ -255,7 +255,7 @@ pub fn project(isa: Isa, rows: usize, load: impl Rows, jobs: &mut [(&Linear, &mu
 
 /// `to = activation(W x + b)`, or with a gate `activation(G x + g) · (W x + b)`.
 #[expect(clippy::too_many_arguments, reason = "a product with everything fused in")]
-pub fn project_activated(
+pub(crate) fn project_activated(
     isa: Isa,
     rows: usize,
     load: impl Rows,
@@ -281,7 +281,8 @@ pub fn project_activated(
                 Lie::Rows => (spot.row + r, spot.column),
                 Lie::Packed => Packed::spot(rows, spot.row + r, spot.column),
             };
-            // SAFETY: every tile is delivered once, and tiles do not overlap.
+            // SAFETY: `product` delivers every tile once and tiles do not overlap, in either lie: `Packed::spot`
+            // maps different places to different places. One spot is held at a time.
             let to = unsafe { output.spot(row, column, spot.width) };
             copy(&values[..spot.width], to);
             if !second.is_empty() {
@@ -298,7 +299,7 @@ pub fn project_activated(
 }
 
 /// `to += gate · (W x + b)`; `gate(row)` is the factor per output of a time-conditioned network.
-pub fn project_added<'g>(
+pub(crate) fn project_added<'g>(
     isa: Isa,
     rows: usize,
     load: impl Rows,
@@ -311,7 +312,7 @@ pub fn project_added<'g>(
         for (r, values) in tile.chunks_exact_mut(PANEL).enumerate() {
             let values = &mut values[..spot.width];
             add_bias(linear, spot.column, spot.width, values);
-            // SAFETY: every tile is delivered once, and tiles do not overlap.
+            // SAFETY: `product` delivers every tile once, tiles do not overlap, and one spot is held at a time.
             let to = unsafe { output.spot(spot.row + r, spot.column, spot.width) };
             match gate(spot.row + r) {
                 None => to.iter_mut().zip(values).for_each(|(to, x)| *to += *x),

@@ -3,7 +3,7 @@
 use super::tile::{DEPTH, STRIDE};
 
 /// Rows of activations to multiply.
-pub trait Rows: Sync {
+pub(crate) trait Rows: Sync {
     /// Writes a row.
     fn load(&self, row: usize, to: &mut [f32]);
 
@@ -26,7 +26,7 @@ impl<F: Fn(usize, &mut [f32]) + Sync> Rows for F {
 
 /// Rows of a matrix as they are.
 #[derive(Clone, Copy, Debug)]
-pub struct Plain<'a> {
+pub(crate) struct Plain<'a> {
     /// Row-major.
     pub values: &'a [f32],
     /// Numbers per row.
@@ -45,7 +45,7 @@ impl Rows for Plain<'_> {
 
 /// Rows as the kernel reads them, `[block of k][row][STRIDE]`: what one product wrote for the next.
 #[derive(Clone, Copy, Debug)]
-pub struct Packed<'a> {
+pub(crate) struct Packed<'a> {
     pub(super) values: &'a [f32],
     pub(super) rows: usize,
 }
@@ -81,7 +81,7 @@ impl Rows for Packed<'_> {
 
 /// Where [`super::project_activated`] puts its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub(crate) enum Lie {
     /// One after another.
     Rows,
     /// As [`Packed`].

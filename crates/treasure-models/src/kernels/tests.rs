@@ -4,8 +4,11 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 
-use super::{tile::DEPTH, *};
-use crate::stack::{Activation, Layout, Linear, Rotary, Storage, Visibility};
+use super::{rows::Rows as _, tile::DEPTH, *};
+use crate::{
+    exec::{RowQuestion, Storage},
+    stack::{Activation, Matrix, Rotary, Visibility},
+};
 
 /// Deterministic numbers in (−1, 1).
 fn noise(seed: u64, len: usize) -> Vec<f32> {
@@ -22,8 +25,8 @@ fn noise(seed: u64, len: usize) -> Vec<f32> {
 fn linear(seed: u64, outputs: usize, inputs: usize, storage: Storage) -> Linear {
     let scale = 1.0 / (inputs as f32).sqrt();
     let weights: Vec<f32> = noise(seed, outputs * inputs).iter().map(|w| w * scale).collect();
-    Linear::pack(&weights, outputs, inputs, Layout::OutIn, storage)
-        .with_bias(noise(seed + 1, outputs))
+    let matrix = Matrix::from_values(outputs, inputs, weights);
+    Linear::pack(matrix.with_bias(noise(seed + 1, outputs)), storage).unwrap()
 }
 
 fn oracle(linear: &Linear, x: &[f32]) -> Vec<f64> {
@@ -198,7 +201,7 @@ impl Case {
         &self,
         isa: Isa,
         query_rows: &[usize],
-        segments: &[Segment],
+        segments: &[(usize, Vec<Range<usize>>)],
         positions: &[usize],
     ) -> Vec<f32> {
         let width = self.heads * self.head_dim;
@@ -217,15 +220,16 @@ impl Case {
             rotary: table.as_deref(),
             visibility: self.visibility,
         };
-        attend(isa, inputs, segments, &mut to);
+        let mut all = Segments::default();
+        segments.iter().for_each(|(queries, keys)| all.push(*queries, keys.clone()));
+        attend(isa, inputs, &all, &mut to);
         to
     }
 
     fn whole(&self, isa: Isa, rows: Range<usize>) -> Vec<f32> {
         let list: Vec<usize> = rows.clone().collect();
         let positions: Vec<usize> = (0..rows.len()).collect();
-        let segment = Segment { queries: 0..rows.len(), keys: vec![rows] };
-        self.run(isa, &list, &[segment], &positions)
+        self.run(isa, &list, &[(rows.len(), vec![rows])], &positions)
     }
 
     fn oracle(&self, query: usize, head: usize, len: usize) -> Vec<f64> {
@@ -300,19 +304,18 @@ fn a_query_is_bitwise_the_same_alone_in_a_ragged_batch_and_on_scattered_keys() {
             // One query only, then two sequences in one batch.
             for query in [0usize, 1, 13, 200, 439] {
                 let keys = std::iter::once(60..500).collect();
-                let segment = Segment { queries: 0..1, keys };
-                let got = case.run(isa, &[60 + query], &[segment], &[query]);
+                let got = case.run(isa, &[60 + query], &[(1, keys)], &[query]);
                 assert!(got == alone[query * width..][..width], "{isa:?} {visibility:?} {query}");
             }
             let rows: Vec<usize> = (0..500).collect();
             let positions: Vec<usize> = (0..60).chain(0..440).collect();
-            let both = [(0..60), (60..500)].map(|r| Segment { queries: r.clone(), keys: vec![r] });
+            let both = [(0..60), (60..500)].map(|r| (r.len(), vec![r]));
             assert!(case.run(isa, &rows, &both, &positions)[60 * width..] == alone);
         }
         // A prefix computed elsewhere: causal queries see the same keys in two pieces.
         let case = Case::new(heads, 1, head_dim, 100, Visibility::Causal);
         let alone = case.whole(isa, 0..100);
-        let split = Segment { queries: 0..30, keys: vec![0..70, 70..100] };
+        let split = (30, vec![0..70, 70..100]);
         let rows: Vec<usize> = (70..100).collect();
         let got = case.run(isa, &rows, &[split], &rows);
         assert!(got == alone[70 * heads * head_dim..]);
@@ -342,13 +345,14 @@ proptest! {
         if coarse {
             // Few distinct weights: many ties.
             let weights = noise(seed, outputs * inputs).iter().map(|x| x.round()).collect::<Vec<_>>();
-            decoder = Linear::pack(&weights, outputs, inputs, Layout::OutIn, Storage::F32);
+            let matrix = Matrix::from_values(outputs, inputs, weights);
+            decoder = Linear::pack(matrix, Storage::F32).unwrap();
         }
         let hidden: Vec<f32> = noise(seed + 7, 3 * inputs).iter().map(|x| 4.0 * x).collect();
         let banned: Vec<u32> = (0..outputs as u32).filter(|i| *i as usize % ban_every == 1).collect();
         let wanted: Vec<u32> = (0..outputs as u32).step_by(17).collect();
         for isa in Isa::available() {
-            let ask = |row| Question {
+            let ask = |row| RowQuestion {
                 row, banned: &banned, best: true, top: k, normaliser: true, draws: std::slice::from_ref(&u),
                 tokens: &wanted,
             };
@@ -383,7 +387,7 @@ proptest! {
 fn no_token_is_named_when_every_token_is_banned() {
     let decoder = linear(1, 40, 8, Storage::F32);
     let banned: Vec<u32> = (0..40).collect();
-    let question = Question {
+    let question = RowQuestion {
         banned: &banned,
         best: true,
         top: 3,

@@ -5,8 +5,7 @@
 
 use std::ops::Range;
 
-use super::Isa;
-use crate::stack::PANEL;
+use super::{Isa, isa::Set, linear::PANEL};
 
 /// Inputs per block: a block of the panel (48 KiB) streams through the nearest caches.
 pub(crate) const DEPTH: usize = 384;
@@ -36,7 +35,7 @@ impl Tile {
 }
 
 /// `c[r][j] (+)= Σₖ a[r][k] · b[k][j]` for `j` in `0..32`. `next` is where the coming panel lies, if it is
-/// known: it is only prefetched.
+/// known: it is only prefetched, never read, so it may be any address.
 pub(crate) fn multiply(
     isa: Isa,
     tile: Tile,
@@ -49,36 +48,27 @@ pub(crate) fn multiply(
     assert!(rows > 0 && depth <= DEPTH);
     assert!(a.len() >= (rows - 1) * STRIDE + depth && b.len() >= depth * PANEL);
     assert!(c.len() >= (rows - 1) * c_stride + PANEL);
-    let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
-    // SAFETY: the bounds were just checked, and an `Isa` other than portable is only made on machines
-    // that have it.
-    unsafe {
-        match isa {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => x86::avx512(tile, a, b, c, next),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => x86::avx2(tile, a, b, c, next),
-            _ => portable(tile, a, b, c),
-        }
+    match isa.set() {
+        // SAFETY: the bounds were just checked; this `Isa` exists, so detection found AVX-512F.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx512 => unsafe { x86::avx512(tile, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), next) },
+        // SAFETY: the bounds were just checked; this `Isa` exists, so detection found AVX2 and FMA.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx2 => unsafe { x86::avx2(tile, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), next) },
+        Set::Portable => portable(tile, a, b, c),
     }
 }
 
-/// # Safety
-/// As checked by [`multiply`].
-unsafe fn portable(tile: Tile, a: *const f32, b: *const f32, c: *mut f32) {
+fn portable(tile: Tile, a: &[f32], b: &[f32], c: &mut [f32]) {
+    let (panel, _) = b[..tile.depth * PANEL].as_chunks::<PANEL>();
     for row in 0..tile.rows {
         let mut sums = [0.0f32; PANEL];
-        for k in 0..tile.depth {
-            // SAFETY: `row < rows`, `k < depth`.
-            let (x, panel) =
-                unsafe { (*a.add(row * STRIDE + k), &*b.add(k * PANEL).cast::<[f32; PANEL]>()) };
+        for (x, panel) in a[row * STRIDE..].iter().zip(panel) {
             for (sum, w) in sums.iter_mut().zip(panel) {
                 *sum += x * w;
             }
         }
-        // SAFETY: `c` holds 32 floats from each row on.
-        let to = unsafe { &mut *c.add(row * tile.c_stride).cast::<[f32; PANEL]>() };
-        for (to, sum) in to.iter_mut().zip(sums) {
+        for (to, sum) in c[row * tile.c_stride..].iter_mut().zip(sums) {
             *to = if tile.add { *to + sum } else { sum };
         }
     }
@@ -97,7 +87,9 @@ mod x86 {
         ($all:ident, $rows:ident, $feature:literal, $vector:ty, $lanes:literal, $zero:ident, $load:ident,
          $spread:ident, $fma:ident, $add:ident, $store:ident, $($count:literal)*) => {
             /// # Safety
-            /// As checked by `multiply`; the machine must have the instructions.
+            /// `a` has `depth` floats in each of `rows` rows at stride `STRIDE`, `b` has `depth × 32`, `c` has
+            /// 32 in each of `rows` rows at stride `c_stride` and is not aliased; the machine has the
+            /// instructions.
             pub(super) unsafe fn $all(
                 tile: Tile,
                 a: *const f32,
@@ -112,7 +104,8 @@ mod x86 {
                     for (i, rows) in tile.split(MOST) {
                         let part = Tile { rows: rows.len(), ..tile };
                         let ahead = next.filter(|_| i * fetched < tile.depth * PANEL);
-                        // SAFETY: within the bounds that the caller checked; `next` is not read.
+                        // SAFETY: these rows and two vectors of columns lie within what the caller promises;
+                        // the caller promises the instructions; `next` is computed without `add` and not read.
                         unsafe {
                             let (b, a) = (b.add(column), a.add(rows.start * STRIDE));
                             let c = c.add(rows.start * tile.c_stride + column);
@@ -126,6 +119,8 @@ mod x86 {
                 }
             }
 
+            /// # Safety
+            /// As for the whole panel, for `ROWS` rows and two vectors of columns.
             #[target_feature(enable = $feature)]
             unsafe fn $rows<const ROWS: usize>(
                 tile: Tile,
@@ -137,7 +132,8 @@ mod x86 {
                 let mut sums = [[$zero(); 2]; ROWS];
                 let (mut a, mut b, mut next) = (a, b, next);
                 let step = |a: *const f32, b: *const f32, sums: &mut [[$vector; 2]; ROWS]| {
-                    // SAFETY: within the bounds the caller checked.
+                    // SAFETY: both pointers are at an input below `depth`, where the caller promises ROWS rows
+                    // of `a` and two vectors of `b`.
                     unsafe {
                         let (low, high) = ($load(b), $load(b.add($lanes)));
                         for (row, sum) in sums.iter_mut().enumerate() {
@@ -150,7 +146,8 @@ mod x86 {
                 for _ in 0..tile.depth / 4 {
                     _mm_prefetch::<_MM_HINT_T1>(next.cast());
                     next = next.wrapping_add(PANEL / (2 * $lanes) * 16);
-                    // SAFETY: four more inputs exist.
+                    // SAFETY: `depth / 4` rounds of four inputs lie below `depth`; the last step ends at most one
+                    // past the end.
                     unsafe {
                         step(a, b, &mut sums);
                         step(a.add(1), b.add(PANEL), &mut sums);
@@ -162,14 +159,14 @@ mod x86 {
                 }
                 for _ in 0..tile.depth % 4 {
                     step(a, b, &mut sums);
-                    // SAFETY: at most one past the last input.
+                    // SAFETY: the rest of `depth` is stepped through once, so this ends at most one past the end.
                     unsafe {
                         a = a.add(1);
                         b = b.add(PANEL);
                     }
                 }
                 for (row, [mut low, mut high]) in sums.into_iter().enumerate() {
-                    // SAFETY: `c` holds two vectors of these columns from each row on.
+                    // SAFETY: the caller promises two vectors of `c` in each of ROWS rows.
                     unsafe {
                         let to = c.add(row * tile.c_stride);
                         if tile.add {

@@ -9,46 +9,12 @@ use rayon::prelude::*;
 use super::{
     Isa,
     isa::{MulAdd, per_isa},
+    linear::{Linear, PANEL},
     math::{exp, fold_lanes, lane_max},
     parallel::{Shared, with_scratch},
     product::{Job, panel_of_row, product},
 };
-use crate::stack::{Linear, PANEL};
-
-/// What is asked about one row of logits. Banned tokens have logit −∞ throughout.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Question<'a> {
-    /// Which hidden row.
-    pub row: usize,
-    /// Tokens without mass, in increasing order.
-    pub banned: &'a [u32],
-    /// Whether the likeliest token is wanted.
-    pub best: bool,
-    /// How many of the likeliest tokens are wanted.
-    pub top: usize,
-    /// Whether the logarithm of the normaliser is wanted.
-    pub normaliser: bool,
-    /// Uniform numbers in (0, 1): one token each by inverse CDF over increasing ids.
-    pub draws: &'a [f64],
-    /// Tokens whose logits are wanted.
-    pub tokens: &'a [u32],
-}
-
-/// The answer to a [`Question`]; parts not asked for are empty. Parts that need a token are empty, too,
-/// when every token is banned.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
-    /// The likeliest token and its logit; ties go to the lowest id.
-    pub best: Option<(u32, f32)>,
-    /// The likeliest tokens and their logits, best first, ties by lowest id.
-    pub top: Vec<(u32, f32)>,
-    /// `ln Σ exp(logit)`: subtract it from a logit for a log-probability. Also set when draws were asked.
-    pub normaliser: Option<f64>,
-    /// One token per draw.
-    pub draws: Vec<u32>,
-    /// One logit per token; −∞ for banned ones.
-    pub logits: Vec<f32>,
-}
+use crate::exec::{RowAnswer, RowQuestion};
 
 /// Rows per pass: bounds the memory for panel maxima and sums.
 const ROWS_PER_PASS: usize = 512;
@@ -57,12 +23,12 @@ const ROWS_PER_PASS: usize = 512;
 ///
 /// # Panics
 /// If a question names a row or token that does not exist.
-pub fn answer(
+pub(crate) fn answer(
     isa: Isa,
     decoder: &Linear,
     hidden: &[f32],
-    questions: &[Question<'_>],
-) -> Vec<Answer> {
+    questions: &[RowQuestion<'_>],
+) -> Vec<RowAnswer> {
     questions
         .chunks(ROWS_PER_PASS)
         .flat_map(|part| answer_part(isa, decoder, hidden, part))
@@ -80,14 +46,14 @@ fn answer_part(
     isa: Isa,
     decoder: &Linear,
     hidden: &[f32],
-    questions: &[Question<'_>],
-) -> Vec<Answer> {
+    questions: &[RowQuestion<'_>],
+) -> Vec<RowAnswer> {
     let width = decoder.inputs();
-    let hidden_row = |question: &Question<'_>| &hidden[question.row * width..][..width];
-    let sums_wanted = |q: &Question<'_>| q.normaliser || !q.draws.is_empty();
+    let hidden_row = |question: &RowQuestion<'_>| &hidden[question.row * width..][..width];
+    let sums_wanted = |q: &RowQuestion<'_>| q.normaliser || !q.draws.is_empty();
     // Questions that only want single logits do not take part in the pass.
-    let in_pass = |q: &&Question<'_>| q.best || q.top > 0 || sums_wanted(q);
-    let asked: Vec<&Question<'_>> = questions.iter().filter(in_pass).collect();
+    let in_pass = |q: &&RowQuestion<'_>| q.best || q.top > 0 || sums_wanted(q);
+    let asked: Vec<&RowQuestion<'_>> = questions.iter().filter(in_pass).collect();
     let count = decoder.outputs().div_ceil(PANEL);
     let mut panels = Panels {
         count,
@@ -110,7 +76,7 @@ fn answer_part(
                 }
                 logits[spot.width..].fill(f32::NEG_INFINITY);
                 ban(question.banned, spot.column, logits);
-                // SAFETY: every (row, panel) is delivered once.
+                // SAFETY: `product` delivers every (row, panel) once; the two matrices are different ones.
                 let (to_largest, to_sum) = unsafe {
                     let sum =
                         if keep_sums { sums.spot(spot.row + r, panel, 1) } else { &mut [][..] };
@@ -147,8 +113,8 @@ fn answer_part(
                 ban(question.banned, start, &mut logits);
                 logits
             };
-            let mut answer =
-                slot.map_or_else(Answer::default, |slot| panels.resolve(slot, question, &logits));
+            let mut answer = slot
+                .map_or_else(RowAnswer::default, |slot| panels.resolve(slot, question, &logits));
             let single = |&token: &u32| logits(token as usize / PANEL)[token as usize % PANEL];
             answer.logits = question.tokens.iter().map(single).collect();
             answer
@@ -186,11 +152,11 @@ impl Panels {
     fn resolve(
         &self,
         slot: usize,
-        question: &Question<'_>,
+        question: &RowQuestion<'_>,
         logits: &dyn Fn(usize) -> [f32; PANEL],
-    ) -> Answer {
+    ) -> RowAnswer {
         let largest = &self.largest[slot * self.count..][..self.count];
-        let mut answer = Answer::default();
+        let mut answer = RowAnswer::default();
         let Some((best_panel, max)) = first_largest(largest) else { return answer };
         if question.best {
             let best = first_largest(&logits(best_panel));

@@ -2,9 +2,9 @@
 
 use super::{
     Isa,
-    isa::{MulAdd, per_isa},
+    isa::{MulAdd, Set, per_isa},
+    linear::PANEL,
 };
-use crate::stack::PANEL;
 
 #[inline(always)]
 fn bf16_to_f32<F: MulAdd>(from: &[u16], to: &mut [f32]) {
@@ -33,13 +33,12 @@ fn int8_to_f32<F: MulAdd>(from: &[i8], scales: &[f32], to: &mut [f32]) {
 per_isa! { pub(super) fn widen_bf16(from: &[u16], to: &mut [f32]) = bf16_to_f32; }
 /// Half precision by the machine's own instruction where it has one; it is exact, so the values are the same.
 pub(super) fn widen_f16(isa: Isa, from: &[u16], to: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if isa != Isa::Portable {
-        // SAFETY: an `Isa` other than portable is only made after detecting F16C.
-        return unsafe { x86::f16_to_f32(from, to) };
+    match isa.set() {
+        Set::Portable => f16_to_f32(from, to),
+        // SAFETY: this `Isa` exists, so detection found F16C and AVX2, which brings AVX, on this machine.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx2 | Set::Avx512 => unsafe { x86::f16_to_f32(from, to) },
     }
-    let _ = isa;
-    f16_to_f32(from, to);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -51,7 +50,7 @@ mod x86 {
         let (from, last) = from.as_chunks::<8>();
         let (to, rest) = to.as_chunks_mut::<8>();
         for (to, from) in to.iter_mut().zip(from) {
-            // SAFETY: both arrays hold eight numbers; unaligned access is asked for.
+            // SAFETY: both arrays hold eight numbers, and loads and stores are the unaligned ones.
             unsafe {
                 let wide = _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast()));
                 _mm256_storeu_ps(to.as_mut_ptr(), wide);

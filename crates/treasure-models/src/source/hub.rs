@@ -1,4 +1,4 @@
-//! The ordinary Hugging Face hub cache, read directly, and downloads into it through `hf-hub`.
+//! The ordinary Hugging Face hub cache, read directly, and with the feature `hub` downloads into it.
 //!
 //! Guarantees: a cached file is found without the network; a missing `HOME` is an error, not a panic;
 //! a revision is never replaced by another one.
@@ -10,8 +10,6 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-
-use hf_hub::{Cache, Repo, RepoType, api::sync::ApiBuilder};
 
 use super::Blob;
 use crate::{Error, Result};
@@ -47,13 +45,9 @@ pub fn default_cache(env: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 }
 
 impl HubRepo {
-    fn repo(&self) -> Repo {
-        Repo::with_revision(self.id.clone(), RepoType::Model, self.revision.clone())
-    }
-
     /// The snapshot folder of the revision, if it is in the cache.
     pub fn snapshot(&self) -> Option<PathBuf> {
-        let folder = self.cache.as_ref()?.join(self.repo().folder_name());
+        let folder = self.cache.as_ref()?.join(format!("models--{}", self.id.replace('/', "--")));
         let named = folder.join("refs").join(&self.revision);
         let commit = std::fs::read_to_string(named)
             .map_or_else(|_| self.revision.clone(), |commit| commit.trim().to_owned());
@@ -86,7 +80,9 @@ impl HubRepo {
         }
     }
 
+    #[cfg(feature = "hub")]
     fn download(&self, file: &str) -> Result<Option<Blob>> {
+        use hf_hub::{Cache, Repo, RepoType, api::sync::ApiBuilder};
         let Some(cache) = &self.cache else {
             return Err(self.out_of_reach(file).with_hint(
                 "neither HF_HOME nor HOME is set, so there is no place for a cache: \
@@ -101,11 +97,17 @@ impl HubRepo {
             builder = builder.with_token(Some(token));
         }
         let api = builder.build().map_err(|source| self.out_of_reach(file).with_source(source))?;
-        match api.repo(self.repo()).get(file) {
+        let repo = Repo::with_revision(self.id.clone(), RepoType::Model, self.revision.clone());
+        match api.repo(repo).get(file) {
             Ok(path) => Blob::open(&path).map(Some),
-            Err(error) if says_not_found(&error) => Ok(None),
+            Err(error) if is_not_found(&error) => Ok(None),
             Err(error) => Err(self.out_of_reach(file).with_source(error)),
         }
+    }
+
+    #[cfg(not(feature = "hub"))]
+    fn download(&self, file: &str) -> Result<Option<Blob>> {
+        Err(self.out_of_reach(file).with_source("this build has no access to the network"))
     }
 
     fn out_of_reach(&self, file: &str) -> Error {
@@ -130,7 +132,56 @@ impl HubRepo {
     }
 }
 
-fn says_not_found(error: &hf_hub::api::sync::ApiError) -> bool {
-    let text = error.to_string();
-    text.contains("404") || text.to_ascii_lowercase().contains("not found")
+/// Whether the hub answered that there is no such file. Only the status says so: a proxy's page or a path may
+/// hold any number.
+#[cfg(feature = "hub")]
+fn is_not_found(error: &hf_hub::api::sync::ApiError) -> bool {
+    use hf_hub::api::sync::ApiError;
+    match error {
+        ApiError::RequestError(error) => matches!(**error, ureq::Error::StatusCode(404)),
+        ApiError::TooManyRetries(error) => is_not_found(error),
+        _ => false,
+    }
+}
+
+#[cfg(all(test, feature = "hub"))]
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::TcpListener,
+    };
+
+    use hf_hub::{Cache, api::sync::ApiBuilder};
+
+    use super::is_not_found;
+
+    /// What the hub's client says about a server that answers with this status.
+    fn answered(status: &str) -> hf_hub::api::sync::ApiError {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let reply =
+            format!("HTTP/1.1 {status}\r\nContent-Length: 3\r\nConnection: close\r\n\r\n404");
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request).unwrap();
+            stream.write_all(reply.as_bytes()).unwrap();
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let api = ApiBuilder::from_cache(Cache::new(folder.path().to_owned()))
+            .with_endpoint(endpoint)
+            .with_progress(false)
+            .build()
+            .unwrap();
+        let error = api.model("org/404".to_owned()).get("404.json").unwrap_err();
+        server.join().unwrap();
+        error
+    }
+
+    #[test]
+    fn only_the_status_404_means_that_a_file_is_not_there() {
+        assert!(is_not_found(&answered("404 Not Found")));
+        assert!(!is_not_found(&answered("403 Not found 404")));
+        assert!(!is_not_found(&answered("500 Internal Server Error")));
+    }
 }

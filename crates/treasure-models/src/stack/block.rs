@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Linear, Rotary};
+use super::{Matrix, Rotary};
 
 /// Which statistic a norm removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,8 @@ pub enum Visibility {
 
 /// Softmax attention with `heads` query heads over `kv_heads` key and value heads (query head `h` reads
 /// key head `h / (heads / kv_heads)`), scaled by `1 / sqrt(head_dim)`.
-#[derive(Clone, Debug)]
-pub struct Attention {
+#[derive(Debug)]
+pub struct Attention<M = Matrix> {
     /// Query heads.
     pub heads: usize,
     /// Key and value heads; divides `heads`.
@@ -65,13 +65,13 @@ pub struct Attention {
     /// Components per head.
     pub head_dim: usize,
     /// Queries, `[heads · head_dim, width]`.
-    pub q: Linear,
+    pub q: M,
     /// Keys, `[kv_heads · head_dim, width]`.
-    pub k: Linear,
+    pub k: M,
     /// Values, `[kv_heads · head_dim, width]`.
-    pub v: Linear,
+    pub v: M,
     /// Back to the residual stream, `[width, heads · head_dim]`.
-    pub o: Linear,
+    pub o: M,
     /// Rotation of queries and keys by position.
     pub rotary: Option<Arc<Rotary>>,
     /// Which keys a query sees.
@@ -94,57 +94,71 @@ pub enum Activation {
 }
 
 /// The feed-forward network of a layer.
-#[derive(Clone, Debug)]
-pub struct FeedForward {
+#[derive(Debug)]
+pub struct FeedForward<M = Matrix> {
     /// With a gate: `down(activation(gate x) · up x)`; without: `down(activation(up x))`.
-    pub gate: Option<Linear>,
+    pub gate: Option<M>,
     /// `[hidden, width]`.
-    pub up: Linear,
+    pub up: M,
     /// Applied to the gate if there is one, to `up` otherwise. SwiGLU is a gate with SiLU, GeGLU with GELU.
     pub activation: Activation,
     /// `[width, hidden]`.
-    pub down: Linear,
+    pub down: M,
 }
 
 /// Time-dependent shift, scale and gate of a layer: `[shift1 | scale1 | gate1 | shift2 | scale2 | gate2]`,
 /// 6 × width rows on the conditioning vector. Norms become `(1 + scale) · norm(x) + shift`, branches are
 /// multiplied by their gate.
-#[derive(Clone, Debug)]
-pub struct Modulation(
+#[derive(Debug)]
+pub struct Modulation<M = Matrix>(
     /// `[6 · width, conditioning width]`, with bias.
-    pub Linear,
+    pub M,
 );
 
 /// One layer.
 ///
 /// Pre-norm: `x += attention(attn_norm(x)); x += feed_forward(ff_norm(x))`.
 /// Post-norm: `x = attn_norm(x + attention(x)); x = ff_norm(x + feed_forward(x))`.
-#[derive(Clone, Debug)]
-pub struct Block {
+#[derive(Debug)]
+pub struct Block<M = Matrix> {
     /// The norm of the attention branch; none means identity.
     pub attn_norm: Option<Norm>,
     /// Attention.
-    pub attention: Attention,
+    pub attention: Attention<M>,
     /// The norm of the feed-forward branch; none means identity.
     pub ff_norm: Option<Norm>,
     /// Feed-forward network.
-    pub feed_forward: FeedForward,
+    pub feed_forward: FeedForward<M>,
     /// Whether norms come after the residual sums (BERT) instead of before the branches.
     pub post_norm: bool,
     /// For time-conditioned networks (pre-norm only).
-    pub modulation: Option<Modulation>,
+    pub modulation: Option<Modulation<M>>,
 }
 
-impl Block {
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
+impl<M> Block<M> {
+    /// The same with its matrices in another form, taken over one after another.
+    pub fn try_map<N, E>(self, matrix: &mut impl FnMut(M) -> Result<N, E>) -> Result<Block<N>, E> {
+        let Attention { heads, kv_heads, head_dim, q, k, v, o, rotary, visibility } =
+            self.attention;
+        let FeedForward { gate, up, activation, down } = self.feed_forward;
+        let (q, k, v, o) = (matrix(q)?, matrix(k)?, matrix(v)?, matrix(o)?);
+        let gate = gate.map(&mut *matrix).transpose()?;
+        let (up, down) = (matrix(up)?, matrix(down)?);
+        Ok(Block {
+            attn_norm: self.attn_norm,
+            attention: Attention { heads, kv_heads, head_dim, q, k, v, o, rotary, visibility },
+            ff_norm: self.ff_norm,
+            feed_forward: FeedForward { gate, up, activation, down },
+            post_norm: self.post_norm,
+            modulation: self.modulation.map(|m| matrix(m.0)).transpose()?.map(Modulation),
+        })
+    }
+
+    /// All matrices.
+    pub fn matrices(&self) -> impl Iterator<Item = &M> {
         let Attention { q, k, v, o, .. } = &self.attention;
         let FeedForward { gate, up, down, .. } = &self.feed_forward;
-        let linears = [q, k, v, o, up, down]
-            .into_iter()
-            .chain(gate)
-            .chain(self.modulation.as_ref().map(|m| &m.0));
-        let norms = self.attn_norm.iter().chain(&self.ff_norm);
-        linears.map(Linear::bytes).sum::<usize>() + norms.map(Norm::bytes).sum::<usize>()
+        let modulation = self.modulation.as_ref().map(|m| &m.0);
+        [q, k, v, o, up, down].into_iter().chain(gate).chain(modulation)
     }
 }

@@ -1,6 +1,7 @@
 //! `hf:MODEL#LABEL`: what a sequence classifier thinks of a text.
 //!
-//! The text is cut to the window or to the classifier's longest sequence, special tokens kept.
+//! The text is cut to the window or to the classifier's longest sequence, special tokens kept; what is explained
+//! says so.
 
 use std::sync::Arc;
 
@@ -37,16 +38,38 @@ impl ClassifierReward {
         Ok(Self { name, classifier, label, value, max_tokens })
     }
 
-    fn explain_row(&self, log_probs: &[f64]) -> Explained {
-        let value = match (self.value, log_probs) {
+    /// What the classifier says of each text: log-probabilities of the labels, or logits if those are the value.
+    fn rows(&self, ids: &[&[TokenId]]) -> treasure_models::Result<Vec<Vec<f64>>> {
+        if self.value == ValueKind::Raw {
+            let wide = |row: Vec<f32>| row.into_iter().map(f64::from).collect();
+            return Ok(self.classifier.logits_ids(ids)?.into_iter().map(wide).collect());
+        }
+        self.classifier.log_probs_ids(ids)
+    }
+
+    fn values(&self, texts: &[&str]) -> treasure_models::Result<Vec<Vec<f64>>> {
+        if self.value != ValueKind::Raw {
+            return self.classifier.log_probs(texts);
+        }
+        let ids = texts.iter().map(|text| self.classifier.ids(text));
+        let ids = ids.collect::<treasure_models::Result<Vec<_>>>()?;
+        self.rows(&ids.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    }
+
+    fn value(&self, row: &[f64]) -> f64 {
+        match (self.value, row) {
             // One label has a probability of its own: it is the answer when it is likelier than not.
             (ValueKind::Accuracy, [only]) => f64::from(only.exp() >= 0.5),
             (kind, all) => kind.of(all, self.label),
-        };
+        }
+    }
+
+    fn explained(&self, row: &[f64]) -> Explained {
         let labels = self.classifier.labels().iter().cloned();
         let labels: Map<String, Value> =
-            labels.zip(log_probs.iter().map(|&log_prob| json!(log_prob))).collect();
-        Explained { value, detail: Some(json!({ "labels": labels })) }
+            labels.zip(row.iter().map(|&number| json!(number))).collect();
+        let kind = if self.value == ValueKind::Raw { "logits" } else { "labels" };
+        Explained { value: self.value(row), detail: Some(json!({ kind: labels })) }
     }
 }
 
@@ -56,7 +79,9 @@ impl TextReward for ClassifierReward {
     }
 
     fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        Ok(self.explain(texts)?.into_iter().map(|row| row.value).collect())
+        let rows = self.values(texts);
+        let rows = rows.map_err(|error| failed(&self.name, "cannot classify the texts", error))?;
+        Ok(rows.iter().map(|row| self.value(row)).collect())
     }
 
     fn range(&self) -> Range {
@@ -80,9 +105,15 @@ impl TextReward for ClassifierReward {
     }
 
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
-        let rows = self.classifier.log_probs(texts);
-        let rows = rows.map_err(|error| failed(&self.name, "cannot classify the texts", error))?;
-        Ok(rows.iter().map(|row| self.explain_row(row)).collect())
+        let explain = || {
+            let rows = self.values(texts)?;
+            let explained = rows.iter().zip(texts).map(|(row, text)| {
+                let all = self.classifier.tokenizer()?.encode(text, true)?.len();
+                Ok(self.explained(row).cut(all, self.max_tokens))
+            });
+            explained.collect::<treasure_models::Result<Vec<_>>>()
+        };
+        explain().map_err(|error| failed(&self.name, "cannot classify the texts", error))
     }
 
     fn batch_size(&self) -> usize {
@@ -90,8 +121,8 @@ impl TextReward for ClassifierReward {
     }
 
     fn explain_ids(&self, ids: &[&[TokenId]]) -> Result<Vec<Explained>> {
-        let rows = self.classifier.log_probs_ids(ids);
+        let rows = self.rows(ids);
         let rows = rows.map_err(|error| failed(&self.name, "cannot classify the ids", error))?;
-        Ok(rows.iter().map(|row| self.explain_row(row)).collect())
+        Ok(rows.iter().map(|row| self.explained(row)).collect())
     }
 }

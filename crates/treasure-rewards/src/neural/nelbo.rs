@@ -21,12 +21,19 @@ pub const NELBO_SAMPLES: usize = 16;
 /// Finds the tokens of a text: what is given, then what is scored.
 type Tokenise = Box<dyn Fn(&str) -> Result<Vec<TokenId>> + Send + Sync>;
 
+/// A bound in nats per token, with how many tokens it is over.
+struct Bound {
+    nats: f64,
+    tokens: usize,
+}
+
 /// A denoiser's likelihood bound as a reward.
 pub struct NelboReward {
     name: String,
     denoiser: Arc<dyn Denoiser>,
     tokenise: Tokenise,
     given: usize,
+    max_tokens: usize,
     samples: usize,
 }
 
@@ -40,9 +47,10 @@ impl NelboReward {
         let tokenise = move |text: &str| {
             let ids = tokenizer.tokenizer().and_then(|tokenizer| tokenizer.encode(text, false));
             let ids = ids.map_err(|error| failed(&owner, "cannot tokenise the text", error))?;
-            Ok(bos.into_iter().chain(ids).take(tokenizer.facts().max_len).collect())
+            Ok(bos.into_iter().chain(ids).collect())
         };
-        Self { name, denoiser: model, tokenise: Box::new(tokenise), given, samples: NELBO_SAMPLES }
+        let max_tokens = model.facts().max_len;
+        Self { max_tokens, ..Self::with_denoiser(name, model, given, tokenise) }
     }
 
     /// A reward on the ids that `tokenise` gives, of which the first `given` are not scored.
@@ -52,11 +60,13 @@ impl NelboReward {
         given: usize,
         tokenise: impl Fn(&str) -> Result<Vec<TokenId>> + Send + Sync + 'static,
     ) -> Self {
-        let tokenise: Tokenise = Box::new(tokenise);
-        Self { name: name.into(), denoiser, tokenise, given, samples: NELBO_SAMPLES }
+        let (name, tokenise) = (name.into(), Box::new(tokenise));
+        let max_tokens = usize::MAX;
+        Self { name, denoiser, tokenise, given, max_tokens, samples: NELBO_SAMPLES }
     }
 
-    fn bound(&self, ids: &[TokenId], text: impl Fn() -> String) -> Result<Explained> {
+    fn bound(&self, ids: &[TokenId], text: impl Fn() -> String) -> Result<Bound> {
+        let ids = &ids[..ids.len().min(self.max_tokens)];
         let scored = ids.len().saturating_sub(self.given);
         if scored == 0 {
             let message = format!("no token to score in the text {}", text());
@@ -94,7 +104,7 @@ impl NelboReward {
             })
             .collect();
         let answers = self.denoiser.read(&questions).map_err(wrap)?;
-        let bound: f64 = masks
+        let nats: f64 = masks
             .iter()
             .zip(&answers)
             .map(|(mask, answer)| {
@@ -102,8 +112,13 @@ impl NelboReward {
                 -mask.weight * sum / mask.positions.len() as f64
             })
             .sum();
-        let detail = json!({ "nelbo_mean": bound, "tokens": scored });
-        Ok(Explained { value: -bound, detail: Some(detail) })
+        Ok(Bound { nats, tokens: scored })
+    }
+
+    fn explained(&self, ids: &[TokenId], text: impl Fn() -> String) -> Result<Explained> {
+        let Bound { nats, tokens } = self.bound(ids, text)?;
+        let detail = Some(json!({ "nelbo_mean": nats, "tokens": tokens }));
+        Ok(Explained { value: -nats, detail }.cut(ids.len(), self.max_tokens))
     }
 }
 
@@ -155,7 +170,8 @@ impl TextReward for NelboReward {
     }
 
     fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        Ok(self.explain(texts)?.into_iter().map(|row| row.value).collect())
+        let score = |text: &&str| Ok(-self.bound(&(self.tokenise)(text)?, || quoted(text))?.nats);
+        texts.iter().map(score).collect()
     }
 
     fn range(&self) -> Range {
@@ -163,10 +179,10 @@ impl TextReward for NelboReward {
     }
 
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
-        texts.iter().map(|text| self.bound(&(self.tokenise)(text)?, || quoted(text))).collect()
+        texts.iter().map(|text| self.explained(&(self.tokenise)(text)?, || quoted(text))).collect()
     }
 
     fn explain_ids(&self, ids: &[&[TokenId]]) -> Result<Vec<Explained>> {
-        ids.iter().map(|ids| self.bound(ids, || format!("ids {ids:?}"))).collect()
+        ids.iter().map(|ids| self.explained(ids, || format!("ids {ids:?}"))).collect()
     }
 }

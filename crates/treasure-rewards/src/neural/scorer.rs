@@ -1,7 +1,7 @@
 //! `ppl:MODEL` and `perplexity`: −mean NLL of a text in nats per token.
 //!
 //! With a BOS every token of the text counts, without one all but the first. The text is cut to the
-//! window or to the model's longest sequence.
+//! window or to the model's longest sequence; what is explained says so.
 
 use std::sync::Arc;
 
@@ -49,41 +49,42 @@ impl ScorerReward {
         self
     }
 
-    /// The ids texts are scored as, and whether the window cut them.
-    fn ids(&self, texts: &[&str]) -> Result<Vec<(Vec<u32>, bool)>> {
+    /// The longest sequence that is scored, BOS included.
+    fn most(&self) -> usize {
+        self.max_tokens + usize::from(self.scorer.bos_id().is_some())
+    }
+
+    /// The ids texts are scored as, and how many there were before the window cut them.
+    fn ids(&self, texts: &[&str]) -> Result<Vec<(Vec<u32>, usize)>> {
         let bare: Vec<&str> =
             texts.iter().map(|text| if self.strip { text.trim() } else { text }).collect();
         let ids = self.scorer.ids_of(&bare);
         let ids = ids.map_err(|error| failed(&self.name, "cannot tokenise the text", error))?;
-        let most = self.max_tokens + usize::from(self.scorer.bos_id().is_some());
         let cut = |mut ids: Vec<u32>| {
-            let cut = ids.len() >= most;
-            ids.truncate(most);
-            (ids, cut)
+            let all = ids.len();
+            ids.truncate(self.most());
+            (ids, all)
         };
         Ok(ids.into_iter().map(cut).collect())
     }
 
-    fn explain_rows(
-        &self,
-        ids: &[&[u32]],
-        text: impl Fn(usize) -> String,
-    ) -> Result<Vec<Explained>> {
+    /// The mean NLL of each sequence, with how many tokens it is over.
+    fn means(&self, ids: &[&[u32]], text: impl Fn(usize) -> String) -> Result<Vec<(f64, usize)>> {
         let rows = self.scorer.nll(ids);
         let rows = rows.map_err(|error| failed(&self.name, "cannot score the tokens", error))?;
-        rows.iter()
-            .enumerate()
-            .map(|(index, row)| match mean_nll(row) {
-                Some(nll) => Ok(Explained {
-                    value: -self.factor * nll,
-                    detail: Some(json!({ "nll_mean": nll, "tokens": row.len() })),
-                }),
-                None => {
-                    let message = format!("no token to score in the text {}", text(index));
-                    Err(Error::reward(&self.name, message))
-                }
-            })
-            .collect()
+        let mean = |(index, row): (usize, &Vec<f64>)| match mean_nll(row) {
+            Some(nll) => Ok((nll, row.len())),
+            None => {
+                let message = format!("no token to score in the text {}", text(index));
+                Err(Error::reward(&self.name, message))
+            }
+        };
+        rows.iter().enumerate().map(mean).collect()
+    }
+
+    fn explained(&self, (nll, tokens): (f64, usize)) -> Explained {
+        let detail = json!({ "nll_mean": nll, "tokens": tokens });
+        Explained { value: -self.factor * nll, detail: Some(detail) }
     }
 }
 
@@ -93,7 +94,10 @@ impl TextReward for ScorerReward {
     }
 
     fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        Ok(self.explain(texts)?.into_iter().map(|row| row.value).collect())
+        let ids = self.ids(texts)?;
+        let views: Vec<&[u32]> = ids.iter().map(|(ids, _)| ids.as_slice()).collect();
+        let means = self.means(&views, |row| quoted(texts[row]))?;
+        Ok(means.into_iter().map(|(nll, _)| -self.factor * nll).collect())
     }
 
     fn range(&self) -> Range {
@@ -108,8 +112,8 @@ impl TextReward for ScorerReward {
         if super::surely_fits(text, self.max_tokens) {
             return Ok(Window::Whole);
         }
-        let (ids, cut) = self.ids(&[text])?.swap_remove(0);
-        if !cut {
+        let (ids, all) = self.ids(&[text])?.swap_remove(0);
+        if all < self.most() {
             return Ok(Window::Whole);
         }
         let before = if self.strip { text.len() - text.trim_start().len() } else { 0 };
@@ -123,10 +127,15 @@ impl TextReward for ScorerReward {
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
         let ids = self.ids(texts)?;
         let views: Vec<&[u32]> = ids.iter().map(|(ids, _)| ids.as_slice()).collect();
-        self.explain_rows(&views, |row| quoted(texts[row]))
+        let means = self.means(&views, |row| quoted(texts[row]))?;
+        let explain = |(mean, (seen, all)): (_, &(Vec<u32>, usize))| {
+            self.explained(mean).cut(*all, seen.len())
+        };
+        Ok(means.into_iter().zip(&ids).map(explain).collect())
     }
 
     fn explain_ids(&self, ids: &[&[TokenId]]) -> Result<Vec<Explained>> {
-        self.explain_rows(ids, |row| format!("ids {:?}", ids[row]))
+        let means = self.means(ids, |row| format!("ids {:?}", ids[row]))?;
+        Ok(means.into_iter().map(|mean| self.explained(mean)).collect())
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Server,
     fleet::{Answer, Failure, Fleet},
-    numbers::ln_probability,
+    numbers::{ln_probability, probability},
 };
 use crate::{Error, Explained, Range, Result, labels, spec::ValueKind};
 
@@ -64,19 +64,33 @@ impl Classify {
         let list = answer.json.get("data").or(Some(&answer.json));
         let rows = self.fleet.rows(&answer, list, texts.len(), wanted)?;
         rows.into_iter()
-            .map(|row| {
+            .zip(texts)
+            .map(|(row, text)| {
                 let numbers = row.get("probs").or_else(|| row.get("embedding"));
-                let numbers = numbers.and_then(Value::as_array).into_iter().flatten();
-                let probabilities = numbers.map(Value::as_f64).collect::<Option<Vec<f64>>>();
-                match probabilities.filter(|numbers| !numbers.is_empty()) {
+                let numbers = numbers.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+                let probabilities: Option<Vec<f64>> = match numbers {
+                    [] => None,
+                    [only] if self.is_reward_model(1) => only.as_f64().map(|only| vec![only]),
+                    several => several.iter().map(probability).collect(),
+                };
+                match probabilities {
                     Some(probabilities) => Ok(Row {
                         likeliest: row.get("label").and_then(Value::as_str).map(Into::into),
                         probabilities,
                     }),
-                    None => Err(self.fleet.garbage(&answer, wanted)),
+                    None => {
+                        let wanted = "{\"label\", \"probs\"} with probabilities within [0, 1]";
+                        Err(self.fleet.wrong(&answer, wanted, text, row))
+                    }
                 }
             })
             .collect()
+    }
+
+    /// Whether the one number of a row is the reward itself.
+    fn is_reward_model(&self, classes: usize) -> bool {
+        let unnamed = self.label.is_none() && self.value == ValueKind::LogProb;
+        classes == 1 && (unnamed || self.value == ValueKind::Raw)
     }
 
     /// Remembers the names the answers reveal.
@@ -136,9 +150,12 @@ impl Classify {
 
     fn explain_row(&self, row: &Row, names: &BTreeMap<usize, String>) -> Result<Explained> {
         let id = self.id(names, row.probabilities.len())?;
-        if row.probabilities.len() == 1 && self.label.is_none() && self.value == ValueKind::LogProb
-        {
-            return Ok(Explained::plain(row.probabilities[0])); // A reward model: its one number is the reward.
+        if self.value == ValueKind::Raw && row.probabilities.len() > 1 {
+            let message = "raw: expects one number per text, and this server gives probabilities";
+            return Err(Error::reward(&self.fleet.name, message));
+        }
+        if self.is_reward_model(row.probabilities.len()) {
+            return Ok(Explained::plain(row.probabilities[0]));
         }
         let log_probs: Vec<f64> = row.probabilities.iter().map(|&p| ln_probability(p)).collect();
         let value = match (self.value, row.probabilities.as_slice()) {
@@ -162,7 +179,7 @@ impl Server for Classify {
     }
 
     fn range(&self) -> Range {
-        labels::range(self.label.as_deref(), self.value)
+        super::label_range(self.label.as_deref(), self.value)
     }
 
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {

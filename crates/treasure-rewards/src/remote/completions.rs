@@ -9,8 +9,12 @@ use serde_json::{Value, json};
 use super::{
     Server,
     fleet::{Answer, Failure, Fleet},
+    numbers::log_probability,
 };
 use crate::{Error, Explained, Range, Result, error::quoted};
+
+/// What a row must have.
+const WANTED: &str = "the log-probabilities of the prompt, none above 0,";
 
 /// The mean over log-probabilities, with how many there were.
 struct Mean {
@@ -39,7 +43,7 @@ fn explain(fleet: &Fleet, texts: &[&str], rows: Vec<Option<Mean>>) -> Result<Vec
 
 /// Numbers of a list whose first entries may be null: a token without anything before it has none.
 fn without_leading_nulls(list: &[Value]) -> Option<Vec<f64>> {
-    list.iter().skip_while(|entry| entry.is_null()).map(Value::as_f64).collect()
+    list.iter().skip_while(|entry| entry.is_null()).map(log_probability).collect()
 }
 
 /// An OpenAI-style completions server.
@@ -94,7 +98,8 @@ impl Completions {
         // A server that generates nothing has no last entry to drop.
         let generated =
             answer.json.pointer("/usage/completion_tokens").and_then(Value::as_u64) != Some(0);
-        rows.into_iter().map(|row| self.row(&answer, row, generated, wanted)).collect()
+        let rows = rows.into_iter().zip(texts);
+        rows.map(|(row, text)| self.row(&answer, row, generated, text)).collect()
     }
 
     fn row(
@@ -102,7 +107,7 @@ impl Completions {
         answer: &Answer,
         row: &Value,
         generated: bool,
-        wanted: &str,
+        text: &str,
     ) -> Result<Option<Mean>, Failure> {
         if row.pointer("/logprobs/content").is_some() {
             return Err(self.refuse_llama_server(&answer.url));
@@ -117,7 +122,7 @@ impl Completions {
         };
         match logprobs {
             Some(logprobs) => Ok(mean(&logprobs)),
-            None => Err(self.fleet.garbage(answer, wanted)),
+            None => Err(self.fleet.wrong(answer, WANTED, text, row)),
         }
     }
 }
@@ -130,7 +135,8 @@ fn is_llama_server(name: &str) -> bool {
 /// highest rank, since the others are there for being likelier.
 fn prompt_logprob(entry: &Value) -> Option<f64> {
     let rank = |entry: &Value| entry.get("rank").and_then(Value::as_u64).unwrap_or(0);
-    entry.as_object()?.values().max_by_key(|entry| rank(entry))?.get("logprob")?.as_f64()
+    let own = entry.as_object()?.values().max_by_key(|entry| rank(entry))?;
+    own.get("logprob").and_then(log_probability)
 }
 
 impl Server for Completions {
@@ -171,14 +177,15 @@ impl InputLogprobs {
             if answer.json.is_object() { json!([answer.json]) } else { answer.json.clone() };
         let rows = self.fleet.rows(&answer, Some(&wrapped), texts.len(), wanted)?;
         rows.into_iter()
-            .map(|row| {
+            .zip(texts)
+            .map(|(row, text)| {
                 let list = row.pointer("/meta_info/input_token_logprobs").and_then(Value::as_array);
                 // Each entry is [log-probability, id, text].
                 let first = |entry: &Value| entry.get(0).cloned().unwrap_or(json!("missing"));
                 let list = list.map(|list| list.iter().map(first).collect::<Vec<_>>());
                 match list.and_then(|list| without_leading_nulls(&list)) {
                     Some(logprobs) => Ok(mean(&logprobs)),
-                    None => Err(self.fleet.garbage(&answer, wanted)),
+                    None => Err(self.fleet.wrong(&answer, WANTED, text, row)),
                 }
             })
             .collect()

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use super::{
     address::Address,
-    http::{Client, RemoteOptions, Reply, Trouble},
+    http::{Client, Reply, Trouble},
 };
-use crate::{Error, Result};
+use crate::{Error, Interrupt, RemoteOptions, Result};
 
 /// Pauses do not grow beyond this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
@@ -24,6 +24,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 const LONGEST_ASKED_PAUSE: Duration = Duration::from_secs(30);
 /// A server that let this many exchanges of one request time out is given up.
 const TIMEOUTS: u32 = 2;
+/// A server that never answered and broke off this many answers to one request is given up.
+const CUTS: u32 = 2;
 
 struct Server {
     address: Address,
@@ -64,13 +66,19 @@ pub(super) struct Fleet {
     servers: Vec<Server>,
     client: Client,
     options: RemoteOptions,
+    interrupt: Interrupt,
     batch: AtomicUsize,
     choosing: Mutex<()>,
     model: OnceLock<Option<Value>>,
 }
 
 impl Fleet {
-    pub fn new(name: &str, urls: &[String], options: &RemoteOptions) -> Result<Self> {
+    pub fn new(
+        name: &str,
+        urls: &[String],
+        options: &RemoteOptions,
+        interrupt: Interrupt,
+    ) -> Result<Self> {
         if urls.is_empty() {
             return Err(Error::reward(name, "expected the address of a server, got none"));
         }
@@ -82,7 +90,8 @@ impl Fleet {
         Ok(Self {
             name: name.into(),
             servers: urls.iter().map(server).collect(),
-            client: Client::new(options),
+            client: Client::new(options, interrupt.clone()),
+            interrupt,
             batch: AtomicUsize::new(options.batch.max(1)),
             choosing: Mutex::new(()),
             options: options.clone(),
@@ -209,9 +218,10 @@ impl Fleet {
         // Tired servers have had their turn in this round; hopeless ones have had their last.
         let mut tired = vec![false; self.servers.len()];
         let mut hopeless = vec![false; self.servers.len()];
-        let mut timeouts = 0;
+        let (mut timeouts, mut cuts) = (0, 0);
         let mut attempt = 0;
         loop {
+            self.interrupt.check(&self.name).map_err(Failure::Other)?;
             attempt += 1;
             let index = self.take_least_loaded(&tired, &hopeless);
             let server = &self.servers[index];
@@ -239,6 +249,15 @@ impl Fleet {
                     let error = self.error(&url, format!("not reachable: {message}"));
                     (error.with_hint("is the server running, and is the address right?"), None)
                 }
+                Err(Trouble::Cut(message)) => {
+                    cuts += 1;
+                    hopeless[index] = cuts >= CUTS && !server.answered.load(Ordering::Relaxed);
+                    let message = format!("the connection ended before the answer did: {message}");
+                    (self.error(&url, message), None)
+                }
+                Err(Trouble::Interrupted) => {
+                    return Err(Failure::Other(Error::Interrupted { name: self.name.clone() }));
+                }
                 Err(Trouble::Other(message)) => {
                     return Err(Failure::Other(self.error(&url, message)));
                 }
@@ -250,7 +269,7 @@ impl Fleet {
                 return Err(Failure::Other(self.gave_up(error, attempt)));
             }
             tired.copy_from_slice(&hopeless);
-            std::thread::sleep(self.pause(attempt, asked));
+            self.interrupt.sleep(self.pause(attempt, asked));
         }
     }
 

@@ -1,62 +1,20 @@
 //! One HTTP exchange: JSON out, JSON back, bounded in time and size.
+//!
+//! Guarantee: what is read, counted after decoding, never exceeds the limit; and a caller that raises its
+//! [`Interrupt`] waits no longer, whatever the server does.
 
-use std::{io, time::Duration};
+use std::{
+    io::{self, Read as _},
+    sync::mpsc::{RecvTimeoutError, sync_channel},
+    time::Duration,
+};
 
 use serde_json::Value;
 
-use crate::error::quoted;
+use crate::{Interrupt, RemoteOptions, error::quoted, interrupt::LOOK};
 
-/// How servers are treated.
-#[derive(Clone)]
-pub struct RemoteOptions {
-    /// How long one exchange may take.
-    pub timeout: Duration,
-    /// How often an exchange is tried while the server is overloaded or failing.
-    pub attempts: u32,
-    /// The pause before the second try; it doubles from try to try, up to 8 seconds.
-    pub first_pause: Duration,
-    /// The largest answer that is read.
-    pub max_answer_bytes: u64,
-    /// How many texts go into one request, unless the server asks for fewer.
-    pub batch: usize,
-    /// How many requests one server gets at a time.
-    pub requests_per_server: usize,
-    /// Sent as a bearer token to every address the user named.
-    pub api_key: Option<String>,
-}
-
-impl Default for RemoteOptions {
-    fn default() -> Self {
-        Self {
-            timeout: Duration::from_secs(60),
-            attempts: 5,
-            first_pause: Duration::from_millis(250),
-            max_answer_bytes: 64 << 20,
-            batch: 32,
-            requests_per_server: 2,
-            api_key: None,
-        }
-    }
-}
-
-impl RemoteOptions {
-    /// The defaults, with the bearer token in `TREASURE_API_KEY` if there is one.
-    pub fn from_env() -> Self {
-        let key = std::env::var("TREASURE_API_KEY").ok().filter(|key| !key.is_empty());
-        Self { api_key: key, ..Self::default() }
-    }
-}
-
-impl std::fmt::Debug for RemoteOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RemoteOptions")
-            .field("timeout", &self.timeout)
-            .field("attempts", &self.attempts)
-            .field("batch", &self.batch)
-            .field("api_key", &self.api_key.as_ref().map(|_| "…"))
-            .finish_non_exhaustive()
-    }
-}
+/// Values in an answer, since a parsed one takes many times its two bytes.
+const MOST_VALUES: usize = 2_000_000;
 
 /// What came back.
 pub(super) struct Reply {
@@ -71,6 +29,10 @@ pub(super) struct Reply {
 impl Reply {
     /// The body as JSON, or what is wrong with it.
     pub fn json(&self) -> Result<Value, String> {
+        let values = self.body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+        if values > MOST_VALUES {
+            return Err(format!("the answer has more than {MOST_VALUES} values"));
+        }
         serde_json::from_slice(&self.body)
             .map_err(|error| format!("the answer is not JSON ({error}): {}", self.excerpt()))
     }
@@ -85,20 +47,26 @@ impl Reply {
 pub(super) enum Trouble {
     /// It took too long.
     Timeout,
-    /// No connection, or it broke.
+    /// No connection.
     Connection(String),
+    /// The connection ended before the answer did.
+    Cut(String),
+    /// The caller does not want to wait.
+    Interrupted,
     /// Something that trying again does not change.
     Other(String),
 }
 
+#[derive(Clone)]
 pub(super) struct Client {
     agent: ureq::Agent,
     max_answer_bytes: u64,
     authorization: Option<String>,
+    interrupt: Interrupt,
 }
 
 impl Client {
-    pub fn new(options: &RemoteOptions) -> Self {
+    pub fn new(options: &RemoteOptions, interrupt: Interrupt) -> Self {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(options.timeout))
             .http_status_as_error(false)
@@ -106,29 +74,62 @@ impl Client {
             .max_redirects(0)
             .max_redirects_will_error(false)
             .proxy(None)
+            .accept_encoding("identity")
             .user_agent(concat!("treasure/", env!("CARGO_PKG_VERSION")))
             .build();
         Self {
             agent: config.into(),
             max_answer_bytes: options.max_answer_bytes,
             authorization: options.api_key.as_ref().map(|key| format!("Bearer {key}")),
+            interrupt,
         }
     }
 
     pub fn get(&self, url: &str) -> Result<Reply, Trouble> {
-        let mut request = self.agent.get(url);
-        if let Some(authorization) = &self.authorization {
-            request = request.header("authorization", authorization);
-        }
-        self.read(request.call())
+        let url = url.to_string();
+        self.exchange(move |client| client.read(client.authorized(client.agent.get(url)).call()))
     }
 
     pub fn post(&self, url: &str, body: &Value) -> Result<Reply, Trouble> {
-        let mut request = self.agent.post(url).header("content-type", "application/json");
-        if let Some(authorization) = &self.authorization {
-            request = request.header("authorization", authorization);
+        let (url, body) = (url.to_string(), body.to_string());
+        self.exchange(move |client| {
+            let request = client.authorized(client.agent.post(url));
+            let request = request.header("content-type", "application/json");
+            client.read(request.send(body.as_bytes()))
+        })
+    }
+
+    fn authorized<Body>(&self, request: ureq::RequestBuilder<Body>) -> ureq::RequestBuilder<Body> {
+        match &self.authorization {
+            Some(authorization) => request.header("authorization", authorization),
+            None => request,
         }
-        self.read(request.send(body.to_string().as_bytes()))
+    }
+
+    /// Talks to the server, in a thread that can be left alone if someone may raise the interrupt. What is
+    /// left alone ends at its own time limit.
+    fn exchange(
+        &self,
+        talk: impl FnOnce(&Self) -> Result<Reply, Trouble> + Send + 'static,
+    ) -> Result<Reply, Trouble> {
+        if !self.interrupt.can_be_raised() {
+            return talk(self);
+        }
+        let (sender, reply) = sync_channel(1);
+        let client = self.clone();
+        std::thread::spawn(move || sender.send(talk(&client)));
+        loop {
+            if self.interrupt.is_raised() {
+                return Err(Trouble::Interrupted);
+            }
+            match reply.recv_timeout(LOOK) {
+                Ok(reply) => return reply,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Trouble::Other("the exchange broke off".into()));
+                }
+            }
+        }
     }
 
     fn read(
@@ -141,18 +142,15 @@ impl Client {
         let server = header("server");
         let status = response.status().as_u16();
         let limit = self.max_answer_bytes;
-        match response.body_mut().with_config().limit(limit).read_to_vec() {
-            Ok(body) => Ok(Reply {
-                status,
-                retry_after: retry_after.map(Duration::from_secs),
-                server,
-                body,
-            }),
-            Err(ureq::Error::BodyExceedsLimit(_)) => {
-                Err(Trouble::Other(format!("the answer is larger than {limit} bytes")))
-            }
-            Err(error) => Err(trouble(error)),
+        let mut body = Vec::new();
+        // Behind the decoder: a compressed answer may be a thousand times larger than what is sent.
+        let mut reader = response.body_mut().as_reader().take(limit.saturating_add(1));
+        reader.read_to_end(&mut body).map_err(|error| trouble(error.into()))?;
+        if body.len() as u64 > limit {
+            return Err(Trouble::Other(format!("the answer is larger than {limit} bytes")));
         }
+        let retry_after = retry_after.map(Duration::from_secs);
+        Ok(Reply { status, retry_after, server, body })
     }
 }
 
@@ -163,6 +161,17 @@ fn trouble(error: ureq::Error) -> Trouble {
             if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) =>
         {
             Trouble::Timeout
+        }
+        ureq::Error::Io(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::BrokenPipe
+            ) =>
+        {
+            Trouble::Cut(error.to_string())
         }
         ureq::Error::Io(error) => Trouble::Connection(error.to_string()),
         ureq::Error::HostNotFound => Trouble::Connection("no such host".into()),

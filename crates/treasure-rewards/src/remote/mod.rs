@@ -13,13 +13,11 @@ mod numbers;
 mod score;
 mod tei;
 
-pub use http::RemoteOptions;
-
 use std::sync::Arc;
 
 use crate::{
-    Error, Explained, Range, Result, TextReward,
-    spec::{Protocol, Remote},
+    Error, Explained, Interrupt, Range, RemoteOptions, Result, TextReward,
+    spec::{Protocol, Remote, ValueKind},
 };
 use fleet::Fleet;
 
@@ -64,8 +62,9 @@ pub fn connect(
     name: &str,
     remote: &Remote,
     options: &RemoteOptions,
+    interrupt: &Interrupt,
 ) -> Result<Arc<dyn TextReward>> {
-    let fleet = Fleet::new(name, &remote.urls, options)?;
+    let fleet = Fleet::new(name, &remote.urls, options, interrupt.clone())?;
     let label = remote.label.clone();
     let ends = |path: &str| fleet.path().ends_with(path);
     Ok(match remote.protocol {
@@ -99,6 +98,14 @@ pub fn connect(
             Arc::new(numbers::GetReward::new(fleet))
         }
     })
+}
+
+/// The numbers of a classifier. Without a label it may be a reward model, whose one number is anything.
+fn label_range(wanted: Option<&str>, value: ValueKind) -> Range {
+    match (wanted, value) {
+        (None, ValueKind::LogProb) => Range::ANY,
+        (_, value) => value.range(),
+    }
 }
 
 fn no_label(name: &str, label: &Option<String>, what: &str) -> Result<()> {

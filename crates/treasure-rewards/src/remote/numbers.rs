@@ -11,9 +11,23 @@ use crate::{Explained, Result, error::quoted};
 /// Probabilities below this count as this: a server prints them as 0, and ln 0 is no number.
 const SMALLEST_PROBABILITY: f64 = f32::MIN_POSITIVE as f64;
 
+/// How far rounding may carry a probability beyond 1 or its logarithm beyond 0.
+const ROUNDING: f64 = 1e-5;
+
+/// A number that a server printed as a probability, if it can be one.
+pub(super) fn probability(number: &Value) -> Option<f64> {
+    let number = number.as_f64().filter(|p| (0.0..=1.0 + ROUNDING).contains(p))?;
+    Some(number.min(1.0))
+}
+
+/// A number that a server printed as the logarithm of a probability, if it can be one.
+pub(super) fn log_probability(number: &Value) -> Option<f64> {
+    Some(number.as_f64().filter(|&log_p| log_p <= ROUNDING)?.min(0.0))
+}
+
 /// The logarithm of a probability that a server printed.
 pub(super) fn ln_probability(probability: f64) -> f64 {
-    if probability.is_nan() { f64::NAN } else { probability.max(SMALLEST_PROBABILITY).ln() }
+    probability.max(SMALLEST_PROBABILITY).ln()
 }
 
 /// Log-probabilities of logits.
@@ -32,6 +46,13 @@ impl Fleet {
     /// An answer of another shape than the protocol's.
     pub(super) fn garbage(&self, answer: &Answer, wanted: &str) -> Failure {
         let message = format!("expected {wanted}, got {}", quoted(&answer.json.to_string()));
+        Failure::Other(self.error(&answer.url, message))
+    }
+
+    /// A row of another shape than the protocol's, or with numbers that cannot be.
+    pub(super) fn wrong(&self, answer: &Answer, wanted: &str, text: &str, row: &Value) -> Failure {
+        let (text, row) = (quoted(text), quoted(&row.to_string()));
+        let message = format!("expected {wanted} for the text {text}, got {row}");
         Failure::Other(self.error(&answer.url, message))
     }
 
@@ -84,12 +105,13 @@ impl GetReward {
         let wanted = "a list of numbers under \"rewards\"";
         let rows = self.fleet.rows(&answer, list.or(Some(&answer.json)), texts.len(), wanted)?;
         rows.into_iter()
-            .map(|row| {
+            .zip(texts)
+            .map(|(row, text)| {
                 let number = match row.as_array().map(Vec::as_slice) {
                     Some([only]) => only.as_f64(), // Some servers wrap each number in a list.
                     _ => row.as_f64(),
                 };
-                number.ok_or_else(|| self.fleet.garbage(&answer, wanted))
+                number.ok_or_else(|| self.fleet.wrong(&answer, "a number", text, row))
             })
             .collect()
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     Server,
     fleet::{Failure, Fleet},
-    numbers::ln_probability,
+    numbers::{ln_probability, probability},
 };
 use crate::{Error, Explained, Range, Result, spec::ValueKind};
 
@@ -32,9 +32,10 @@ impl PairScore {
         let wanted = "{\"score\": number} under \"data\"";
         let rows = self.fleet.rows(&answer, answer.json.get("data"), texts.len(), wanted)?;
         rows.into_iter()
-            .map(|row| {
+            .zip(texts)
+            .map(|(row, text)| {
                 let score = row.get("score").and_then(Value::as_f64);
-                score.ok_or_else(|| self.fleet.garbage(&answer, wanted))
+                score.ok_or_else(|| self.fleet.wrong(&answer, wanted, text, row))
             })
             .collect()
     }
@@ -65,6 +66,10 @@ impl LabelTokens {
         let query = query_of(&fleet, label)?;
         let ids = fleet.setting("labels").unwrap_or_default().split(',');
         match ids.map(|id| id.trim().parse().ok()).collect::<Option<Vec<u32>>>() {
+            _ if value == ValueKind::Raw => Err(Error::reward(
+                &fleet.name,
+                "raw: expects logits, and /score gives probabilities",
+            )),
             Some(ids) if ids.len() >= 2 => Ok(Self { fleet, query, ids, value }),
             _ => Err(Error::reward(
                 &fleet.name,
@@ -84,12 +89,14 @@ impl LabelTokens {
         let answer = self.fleet.post("/v1/score", &body)?;
         let wanted = "a list of probabilities under \"scores\"";
         let rows = self.fleet.rows(&answer, answer.json.get("scores"), texts.len(), wanted)?;
+        let wanted = format!("{} probabilities within [0, 1]", self.ids.len());
         rows.into_iter()
-            .map(|row| {
-                let row = row.as_array().into_iter().flatten().map(Value::as_f64);
-                let row =
-                    row.collect::<Option<Vec<f64>>>().filter(|row| row.len() == self.ids.len());
-                let row = row.ok_or_else(|| self.fleet.garbage(&answer, wanted))?;
+            .zip(texts)
+            .map(|(row, text)| {
+                let numbers = row.as_array().into_iter().flatten().map(probability);
+                let numbers =
+                    numbers.collect::<Option<Vec<f64>>>().filter(|all| all.len() == self.ids.len());
+                let row = numbers.ok_or_else(|| self.fleet.wrong(&answer, &wanted, text, row))?;
                 Ok(match self.value {
                     ValueKind::Prob => row[0],
                     kind => {

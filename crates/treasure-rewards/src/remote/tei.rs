@@ -59,15 +59,17 @@ impl Tei {
             if flat && texts.len() == 1 { json!([answer.json]) } else { answer.json.clone() };
         let rows = self.fleet.rows(&answer, Some(&wrapped), texts.len(), wanted)?;
         rows.into_iter()
-            .map(|row| {
+            .zip(texts)
+            .map(|(row, text)| {
+                let wrong = || self.fleet.wrong(&answer, wanted, text, row);
                 let mut pairs = Vec::new();
                 for entry in row.as_array().into_iter().flatten() {
                     let name = entry.get("label").and_then(Value::as_str);
                     let score = entry.get("score").and_then(Value::as_f64);
-                    pairs.push(name.zip(score).ok_or_else(|| self.fleet.garbage(&answer, wanted))?);
+                    pairs.push(name.zip(score).ok_or_else(wrong)?);
                 }
                 if pairs.is_empty() {
-                    return Err(self.fleet.garbage(&answer, wanted));
+                    return Err(wrong());
                 }
                 pairs.sort_by(|a, b| a.0.cmp(b.0));
                 let (names, logits) =
@@ -102,6 +104,7 @@ impl Tei {
             return Ok(Explained::plain(*logit)); // A reward model: its one raw score is the reward.
         }
         let log_probs = match row.logits.as_slice() {
+            logits if self.value == ValueKind::Raw => logits.to_vec(),
             [logit] => vec![log_sigmoid(*logit)],
             several => log_softmax(several),
         };
@@ -115,7 +118,8 @@ impl Tei {
             .cloned()
             .zip(log_probs.iter().map(|&log_prob| json!(log_prob)))
             .collect();
-        Ok(Explained { value, detail: Some(json!({ "labels": labels })) })
+        let kind = if self.value == ValueKind::Raw { "logits" } else { "labels" };
+        Ok(Explained { value, detail: Some(json!({ kind: labels })) })
     }
 }
 
@@ -129,7 +133,7 @@ impl Server for Tei {
     }
 
     fn range(&self) -> Range {
-        labels::range(self.label.as_deref(), self.value)
+        super::label_range(self.label.as_deref(), self.value)
     }
 
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {

@@ -2,7 +2,29 @@
 //!
 //! The usual Dist-n of one text; a text too short to have an n-gram repeats nothing and gets 1.
 
-use crate::{Range, Result, TextReward, metrics};
+use std::sync::Arc;
+
+use super::{Fault, Scheme};
+use crate::{Range, Result, TextReward, metrics, spec::Style};
+
+pub(super) const SCHEME: Scheme = Scheme {
+    name: "distinct",
+    style: Style::Whole,
+    wants: "the size of n-grams such as 2",
+    missing: None,
+    check: |arguments| size(&arguments[0]).map(drop),
+    build: |name, arguments| {
+        let size = size(&arguments[0]).map_err(|fault| fault.error(name))?;
+        Ok(Arc::new(Distinct::new(name, size)))
+    },
+};
+
+fn size(text: &str) -> Result<usize, Fault> {
+    let size = text.parse().ok().filter(|&size| size >= 1);
+    size.ok_or_else(|| {
+        Fault::new(0, format!("expected a whole number of at least 1, got {text:?}"))
+    })
+}
 
 /// A penalty on repeated n-grams.
 #[derive(Debug)]

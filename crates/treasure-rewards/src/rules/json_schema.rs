@@ -5,11 +5,31 @@
 //! schema finds.
 //! A `$ref` to another document is never fetched, neither from the network nor from a file.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use serde_json::Value;
 
-use crate::{Error, Range, Result, TextReward};
+use super::{Fault, Scheme};
+use crate::{Error, Range, Result, TextReward, spec::Style};
+
+pub(super) const SCHEME: Scheme = Scheme {
+    name: "json-schema",
+    style: Style::Labelled,
+    wants: "a file",
+    missing: None,
+    check: |arguments| match &arguments[1..] {
+        [] => Ok(()),
+        [anywhere] if anywhere == "anywhere" => Ok(()),
+        [other, ..] => {
+            let message = format!("expected #anywhere or nothing, got {other:?}");
+            Err(Fault { argument: 1, at: 0, message })
+        }
+    },
+    build: |name, arguments| {
+        let anywhere = arguments.len() > 1;
+        Ok(Arc::new(JsonSchema::from_file(name, arguments[0].as_ref(), anywhere)?))
+    },
+};
 
 /// A JSON schema as a reward.
 #[derive(Debug)]
@@ -51,8 +71,8 @@ impl JsonSchema {
                 let faults = self.validator.iter_errors(&value).count();
                 0.5 + 0.5 / (1 + faults) as f64
             }
-            Err(Fault::Wrong { viable }) => 0.4 * viable as f64 / document.len().max(1) as f64,
-            Err(Fault::Unfinished) => {
+            Err(Broken::Wrong { viable }) => 0.4 * viable as f64 / document.len().max(1) as f64,
+            Err(Broken::Unfinished) => {
                 // What is missing: brackets to close, and what the schema would say then.
                 let open = Open::of(document).closers.len();
                 let faults =
@@ -64,27 +84,27 @@ impl JsonSchema {
 }
 
 /// Why a text is not a JSON document.
-enum Fault {
+enum Broken {
     /// It stops being the beginning of one after so many bytes.
     Wrong { viable: usize },
     /// It only ends too early.
     Unfinished,
 }
 
-fn parse(text: &str) -> Result<Value, Fault> {
+fn parse(text: &str) -> Result<Value, Broken> {
     serde_json::from_str(text).map_err(|error| {
         if text.trim().is_empty() {
-            return Fault::Wrong { viable: 0 };
+            return Broken::Wrong { viable: 0 };
         }
         if error.is_eof() {
-            return Fault::Unfinished;
+            return Broken::Unfinished;
         }
         // serde_json counts lines from 1 and columns in bytes, the column being that of the last byte read.
         let line_start = match error.line() {
             0 | 1 => 0,
             line => text.match_indices('\n').nth(line - 2).map_or(0, |(end, _)| end + 1),
         };
-        Fault::Wrong { viable: (line_start + error.column().saturating_sub(1)).min(text.len()) }
+        Broken::Wrong { viable: (line_start + error.column().saturating_sub(1)).min(text.len()) }
     })
 }
 
@@ -140,5 +160,9 @@ impl TextReward for JsonSchema {
 
     fn range(&self) -> Range {
         Range::UNIT
+    }
+
+    fn is_rule(&self) -> bool {
+        true
     }
 }

@@ -2,7 +2,49 @@
 //!
 //! Below: words / 40. Above: 60 / words. So each word towards the range counts.
 
-use crate::{Range, Result, TextReward};
+use std::sync::Arc;
+
+use super::{Fault, Scheme};
+use crate::{Range, Result, TextReward, spec::Style};
+
+pub(super) const SCHEME: Scheme = Scheme {
+    name: "length",
+    style: Style::Whole,
+    wants: "a range of words such as 40..60",
+    missing: None,
+    check: |arguments| range(&arguments[0]).map(drop),
+    build: |name, arguments| {
+        let (min, max) = range(&arguments[0]).map_err(|fault| fault.error(name))?;
+        Ok(Arc::new(Length::new(name, min, max)))
+    },
+};
+
+/// `40..60`, `40..=60`, `40..`, `..60` or `40`.
+fn range(text: &str) -> Result<(usize, usize), Fault> {
+    let number = |text: &str, at: usize, missing: usize| match text.trim() {
+        "" => Ok(missing),
+        digits => digits.parse().map_err(|_| {
+            Fault::new(at, format!("expected a whole number of words, got {digits:?}"))
+        }),
+    };
+    let (min, max) = match text.split_once("..") {
+        None => {
+            let exact = number(text, 0, 0)?;
+            (exact, exact)
+        }
+        Some((low, high)) => {
+            let (digits, at) = match high.strip_prefix('=') {
+                Some(high) => (high, low.len() + 3),
+                None => (high, low.len() + 2),
+            };
+            (number(low, 0, 0)?, number(digits, at, usize::MAX)?)
+        }
+    };
+    if min > max {
+        return Err(Fault::new(0, format!("expected the smaller number first, got {text}")));
+    }
+    Ok((min, max))
+}
 
 /// A range of words as a reward.
 #[derive(Debug)]
@@ -41,5 +83,9 @@ impl TextReward for Length {
 
     fn range(&self) -> Range {
         Range::UNIT
+    }
+
+    fn is_rule(&self) -> bool {
+        true
     }
 }

@@ -7,7 +7,7 @@ use super::SpecError;
 
 /// How the text behind a scheme is divided.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// One piece.
     Whole,
     /// Pieces separated by commas.
@@ -21,6 +21,17 @@ pub(super) struct Piece {
     pub text: String,
     /// Where its first character stands.
     pub at: usize,
+    /// The quote around it, which is doubled inside.
+    pub quote: Option<char>,
+}
+
+impl Piece {
+    /// Where the character at a byte of its text stands in the specification.
+    pub fn place(&self, byte: usize) -> usize {
+        let before = self.text.get(..byte).unwrap_or(&self.text);
+        let doubled = before.chars().filter(|&c| Some(c) == self.quote).count();
+        self.at + before.len() + doubled
+    }
 }
 
 pub(super) struct Cursor<'a> {
@@ -71,8 +82,13 @@ impl<'a> Cursor<'a> {
         found
     }
 
+    /// A fault at a byte of the specification.
+    pub fn fault(&self, at: usize, message: impl Into<String>) -> SpecError {
+        SpecError { spec: self.text.into(), at, message: message.into(), hint: None }
+    }
+
     pub fn error<T>(&self, at: usize, message: impl Into<String>) -> Result<T, SpecError> {
-        Err(SpecError { spec: self.text.into(), at, message: message.into(), hint: None })
+        Err(self.fault(at, message))
     }
 
     /// What stands at the cursor, for a message.
@@ -142,7 +158,7 @@ impl<'a> Cursor<'a> {
             || next.is_some_and(|c| Some(c) == separator)
             || (self.nested > 0 && matches!(next, Some(',' | ')')))
         {
-            return Ok(Piece { text, at: start });
+            return Ok(Piece { text, at: start, quote: Some(quote) });
         }
         let message =
             format!("expected the end of this part after the quote, got {}", self.found());
@@ -182,7 +198,8 @@ impl<'a> Cursor<'a> {
             self.at += self.peek().map_or(0, char::len_utf8);
         }
         let raw = &self.text[start..self.at];
-        Ok(Piece { text: raw.trim().into(), at: start + (raw.len() - raw.trim_start().len()) })
+        let at = start + (raw.len() - raw.trim_start().len());
+        Ok(Piece { text: raw.trim().into(), at, quote: None })
     }
 
     /// Whether the part ends at the cursor, whatever a comma or hash there would mean otherwise.

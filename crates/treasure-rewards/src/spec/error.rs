@@ -15,6 +15,14 @@ pub struct SpecError {
     pub hint: Option<String>,
 }
 
+impl SpecError {
+    /// Adds what the user can do about it, if there is something.
+    #[must_use]
+    pub(super) fn hinted(self, hint: impl Into<Option<String>>) -> Self {
+        Self { hint: hint.into(), ..self }
+    }
+}
+
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "reward: {}", self.message)?;

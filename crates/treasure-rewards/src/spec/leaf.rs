@@ -1,8 +1,6 @@
 //! The rewards a specification can name, and the short names and schemes they go by.
 
-use std::path::PathBuf;
-
-use crate::Range;
+use crate::{Range, rules::Rule};
 
 /// How a classifier's label becomes a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -14,6 +12,8 @@ pub enum ValueKind {
     Prob,
     /// 1 if the label is the likeliest, else 0 (`accuracy:`).
     Accuracy,
+    /// The label's logit, before it becomes a probability (`raw:`): what a reward model of one output gives.
+    Raw,
 }
 
 impl ValueKind {
@@ -22,14 +22,15 @@ impl ValueKind {
         match self {
             Self::LogProb => Range::AT_MOST_ZERO,
             Self::Prob | Self::Accuracy => Range::UNIT,
+            Self::Raw => Range::ANY,
         }
     }
 
-    /// The number of label `wanted` from the log-probabilities of all labels.
+    /// The number of label `wanted` from the log-probabilities of all labels; of `raw:`, from their logits.
     pub fn of(self, log_probs: &[f64], wanted: usize) -> f64 {
         let own = log_probs[wanted];
         match self {
-            Self::LogProb => own,
+            Self::LogProb | Self::Raw => own,
             Self::Prob => own.exp(),
             // Ties go to the first label, as an argmax would have it.
             Self::Accuracy => {
@@ -161,28 +162,8 @@ pub enum Leaf {
         /// A directory or a hub id.
         model: String,
     },
-    /// `regex:PATTERN`
-    Regex(String),
-    /// `contains:word,word`
-    Contains(Vec<String>),
-    /// `avoids:word,word`
-    Avoids(Vec<String>),
-    /// `length:40..60`, in words
-    Length {
-        /// The fewest words.
-        min: usize,
-        /// The most words.
-        max: usize,
-    },
-    /// `json-schema:FILE`
-    JsonSchema {
-        /// The schema.
-        file: PathBuf,
-        /// Whether the document may follow other text (`#anywhere`).
-        anywhere: bool,
-    },
-    /// `distinct:N`
-    Distinct(usize),
+    /// A rule, such as `regex:PATTERN` or `contains:word,word`.
+    Rule(Rule),
     /// `exec:COMMAND`
     Exec(String),
     /// `own:NAME`: a reward that the caller handed in.
@@ -196,17 +177,9 @@ impl Leaf {
     pub fn range(&self) -> Range {
         match self {
             Self::Judge(_, value) => value.range(),
-            Self::Classifier { value, label, .. } => match label {
-                None if *value == ValueKind::LogProb => Range::ANY,
-                _ => value.range(),
-            },
+            Self::Classifier { value, .. } => value.range(),
             Self::Perplexity | Self::Scorer { .. } | Self::Nelbo { .. } => Range::AT_MOST_ZERO,
-            Self::Regex(_)
-            | Self::Contains(_)
-            | Self::Avoids(_)
-            | Self::Length { .. }
-            | Self::JsonSchema { .. }
-            | Self::Distinct(_) => Range::UNIT,
+            Self::Rule(_) => Range::UNIT,
             Self::Exec(_) | Self::Own(_) => Range::ANY,
             Self::Remote(remote) => match remote.protocol {
                 Protocol::Completions => Range::AT_MOST_ZERO,

@@ -1,4 +1,4 @@
-//! Reward specifications: what a user writes after `--reward`, as a value.
+//! Reward specifications: what a user writes for a reward, as a value.
 //!
 //! Guarantee: parsing sends nothing, opens nothing and never panics; a specification that parses is
 //! well typed (`product` has only parts within [0, 1]) and displays back as it was written.
@@ -13,15 +13,18 @@
 mod cursor;
 mod error;
 mod leaf;
+pub(crate) mod names;
 mod parse;
 mod scheme;
 
 use std::{fmt, str::FromStr};
 
+pub(crate) use cursor::Style;
 pub use error::SpecError;
 pub use leaf::{Judge, Leaf, Protocol, Remote, ValueKind};
 
-use crate::Range;
+pub use crate::rules::Rule;
+use crate::{Range, expr::Expr};
 
 /// A parsed reward specification.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,32 +66,12 @@ pub enum Kind {
 impl Node {
     /// The numbers this part can give.
     pub fn range(&self) -> Range {
-        let fold = |parts: &[Node], join: fn(Range, Range) -> Range| {
-            parts.iter().map(Node::range).reduce(join).unwrap_or(Range::ANY)
-        };
-        match &self.kind {
-            Kind::Leaf(leaf) => leaf.range(),
-            Kind::Sum(parts) => {
-                fold(parts, |a, b| Range { low: a.low + b.low, high: a.high + b.high })
-            }
-            Kind::Min(parts) => {
-                fold(parts, |a, b| Range { low: a.low.min(b.low), high: a.high.min(b.high) })
-            }
-            Kind::Product(_) | Kind::Step(..) => Range::UNIT,
-            Kind::Weighted(weight, part) => {
-                let range = part.range();
-                // 0 × ∞ is no number, but 0 times any reward is 0.
-                let times = |end: f64| if *weight == 0.0 { 0.0 } else { weight * end };
-                let (a, b) = (times(range.low), times(range.high));
-                Range { low: a.min(b), high: a.max(b) }
-            }
-            Kind::AtLeast(part, threshold) => {
-                Range { low: (part.range().low - threshold).min(0.0), high: 0.0 }
-            }
-            Kind::AtMost(part, threshold) => {
-                Range { low: (threshold - part.range().high).min(0.0), high: 0.0 }
-            }
-        }
+        let mut ranges = Vec::new();
+        let expr = Expr::new(self, &mut |_, leaf| {
+            ranges.push(leaf.range());
+            ranges.len() - 1
+        });
+        expr.of(&ranges)
     }
 
     fn visit<'a>(&'a self, see: &mut impl FnMut(&'a Node)) {

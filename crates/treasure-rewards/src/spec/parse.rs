@@ -3,14 +3,15 @@
 //! ```text
 //! sum    = term (" + " term)*
 //! term   = [NUMBER "*"] part
-//! part   = "(" sum ")" | FUNCTION "(" sum ("," sum)* ")" | [("prob" | "accuracy") ":"] reward
+//! part   = "(" sum ")" | FUNCTION "(" sum ("," sum)* ")" | [("prob" | "accuracy" | "raw") ":"] reward
 //! reward = short-name | SCHEME ":" text
 //! ```
 
 use super::{
     Kind, Node, Spec, SpecError, ValueKind,
     cursor::Cursor,
-    scheme::{is_name, scheme, short_name},
+    names::{FUNCTIONS, nearest},
+    scheme::{PLUS, is_name, scheme, short_name},
 };
 
 /// Functions and parentheses inside each other; far beyond need, well before the stack ends.
@@ -21,20 +22,36 @@ pub(super) fn spec(text: &str) -> Result<Spec, SpecError> {
     let root = sum(&mut cursor)?;
     cursor.skip_space();
     if cursor.peek().is_some() {
-        let mut error = expected(&cursor, "` + ` or the end");
-        error.hint = Some("text with spaces or signs in it is quoted: regex:'a+ b*'".into());
-        return Err(error);
+        let fault = expected(&cursor, "` + ` or the end");
+        return Err(fault.hinted(what_to_write(&cursor, &root)));
     }
     Ok(Spec { root })
 }
 
-fn expected(cursor: &Cursor<'_>, what: &str) -> SpecError {
-    SpecError {
-        spec: cursor.text.into(),
-        at: cursor.at,
-        message: format!("expected {what}, got {}", cursor.found()),
-        hint: None,
+/// What someone who wrote this after a whole reward wanted to write.
+fn what_to_write(cursor: &Cursor<'_>, before: &Node) -> String {
+    let written = &before.written;
+    let mut rest = cursor.rest().chars();
+    rest.next();
+    let next = rest.as_str().trim_start();
+    let next = next[..next.find(char::is_whitespace).unwrap_or(next.len())].trim_end_matches(',');
+    let next = if next.is_empty() { "perplexity" } else { next };
+    match cursor.peek() {
+        Some('-') => format!("to subtract, add with a negative weight: {written} + -1*{next}"),
+        Some(',' | ';' | '&' | '|') => {
+            format!("rewards are added, {written} + {next}, or joined: min({written}, {next})")
+        }
+        Some('*') => {
+            format!("a weight is a number before the star, 0.5*{next}; product(a, b) multiplies")
+        }
+        Some('+') => PLUS.into(),
+        Some(c) if is_name(c) => format!("rewards are added with ` + `: {written} + …"),
+        _ => "text with spaces or signs in it is quoted: regex:'a+ b*'".into(),
     }
+}
+
+fn expected(cursor: &Cursor<'_>, what: &str) -> SpecError {
+    cursor.fault(cursor.at, format!("expected {what}, got {}", cursor.found()))
 }
 
 fn node(cursor: &Cursor<'_>, start: usize, kind: Kind) -> Node {
@@ -117,11 +134,11 @@ fn close(cursor: &mut Cursor<'_>) -> Result<(), SpecError> {
 }
 
 fn function(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Result<Kind, SpecError> {
-    if !matches!(name, "min" | "product" | "atleast" | "atmost" | "step") {
-        return cursor.error(
-            start,
-            format!("expected min, product, atleast, atmost or step before `(`, got {name:?}"),
-        );
+    if !FUNCTIONS.contains(&name) {
+        let message =
+            format!("expected min, product, atleast, atmost or step before `(`, got {name:?}");
+        let nearest = nearest(name, FUNCTIONS).map(|known| format!("did you mean `{known}(`?"));
+        return Err(cursor.fault(start, message).hinted(nearest));
     }
     cursor.at += 1;
     cursor.nested += 1;
@@ -161,16 +178,12 @@ fn function(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Result<Kind, S
         return Ok(Kind::Min(parts.into_iter().map(|(_, part)| part).collect()));
     }
     if let Some((at, part)) = parts.iter().find(|(_, part)| !part.range().is_unit()) {
-        let range = part.range();
-        return Err(SpecError {
-            spec: cursor.text.into(),
-            at: *at,
-            message: format!(
-                "product: expected parts within [0, 1], got `{}`, which lies in [{}, {}]",
-                part.written, range.low, range.high
-            ),
-            hint: Some("prob: or accuracy: before a classifier, or step(…, threshold), gives a part within [0, 1]".into()),
-        });
+        let (written, range) = (&part.written, part.range());
+        let message =
+            format!("product: expected parts within [0, 1], got `{written}`, which gives {range}");
+        return Err(cursor.fault(*at, message).hinted(String::from(
+            "prob: or accuracy: before a classifier, or step(…, threshold), gives a part within [0, 1]",
+        )));
     }
     Ok(Kind::Product(parts.into_iter().map(|(_, part)| part).collect()))
 }

@@ -1,15 +1,17 @@
 //! The rewards by name: short names and schemes, with what each scheme expects behind its colon.
 
 use super::{
-    Judge, Leaf, Protocol, Remote, SpecError, ValueKind,
+    Judge, Leaf, Protocol, Remote, Rule, SpecError, ValueKind,
     cursor::{Cursor, Piece, Style, next_url},
+    names,
 };
-use crate::rules;
+use crate::rules::{self, Scheme};
 
-const SCHEMES: &str = "hf:, ppl:, nelbo:, regex:, contains:, avoids:, length:, json-schema:, distinct:, exec:, \
-     tei+http://, vllm+http://, sglang+http://, completions+http://, reward+http://";
-const SHORT_NAMES: &str = "sentiment=positive, sentiment=neutral, sentiment=negative, toxicity, no-toxicity, cola, \
-     perplexity";
+/// What the sentiment judge can be asked for.
+const LABELS: [&str; 3] = ["positive", "neutral", "negative"];
+
+/// How rewards are added.
+pub(super) const PLUS: &str = "`+` adds rewards only with a space on both sides: cola + perplexity";
 
 /// Whether a character can be part of a short name, a scheme or a function.
 pub(super) fn is_name(c: char) -> bool {
@@ -34,10 +36,12 @@ pub(super) fn short_name(
             Some(&(_, judge)) => Ok(Leaf::Judge(judge, value)),
             None => {
                 let at = at + usize::from(cursor.text[at..].starts_with('='));
-                cursor.error(
-                    at,
-                    format!("sentiment: expected =positive, =neutral or =negative, got {label:?}"),
-                )
+                let nearest = names::nearest(label, LABELS);
+                let message =
+                    format!("sentiment: expected =positive, =neutral or =negative, got {label:?}");
+                Err(cursor
+                    .fault(at, message)
+                    .hinted(nearest.map(|label| format!("did you mean `sentiment={label}`?"))))
             }
         };
     }
@@ -50,25 +54,18 @@ pub(super) fn short_name(
     if let Some(&(_, judge)) = Judge::ALL.iter().find(|(short, _)| *short == name) {
         return Ok(Leaf::Judge(judge, value));
     }
-    let mut error = SpecError {
-        spec: cursor.text.into(),
-        at: start,
-        message: if name.is_empty() {
-            format!("expected a reward, got {}", cursor.found())
-        } else {
-            format!("expected a reward, got {name:?}")
-        },
-        hint: Some(format!("short names: {SHORT_NAMES}; schemes: {SCHEMES}")),
-    };
-    if name.contains('+') {
-        error.at = start + name.find('+').unwrap_or(0);
-        error.hint = Some("`+` combines rewards only with a space on both sides".into());
+    let got = if name.is_empty() { cursor.found() } else { format!("{name:?}") };
+    if let Some(plus) = name.find('+') {
+        return Err(cursor
+            .fault(start + plus, format!("expected a reward, got {got}"))
+            .hinted(PLUS.to_string()));
     }
-    Err(error)
+    let fault = cursor.fault(start, format!("expected a reward, got {got}"));
+    Err(fault.hinted(names::unknown(name)))
 }
 
 fn not_a_classifier<T>(cursor: &Cursor<'_>, at: usize, name: &str) -> Result<T, SpecError> {
-    let message = format!("prob: and accuracy: expect a classifier, got {name}");
+    let message = format!("prob:, accuracy: and raw: expect a classifier, got {name}");
     cursor.error(at, message)
 }
 
@@ -76,6 +73,7 @@ pub(super) fn scheme(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Resul
     let value = match name {
         "prob" => ValueKind::Prob,
         "accuracy" => ValueKind::Accuracy,
+        "raw" => ValueKind::Raw,
         _ => return leaf(cursor, start, name, ValueKind::LogProb),
     };
     let start = cursor.at;
@@ -96,7 +94,7 @@ fn leaf(
     let leaf = match name {
         "hf" => {
             let (piece, label) = labelled(cursor, "hf: expected a directory or a hub id")?;
-            Leaf::Classifier { model: piece.text, label, value }
+            Leaf::Classifier { model: piece.text, label: label.map(|label| label.text), value }
         }
         "ppl" => {
             Leaf::Scorer { model: whole(cursor, "ppl: expected a directory or a hub id")?.text }
@@ -104,73 +102,20 @@ fn leaf(
         "nelbo" => {
             Leaf::Nelbo { model: whole(cursor, "nelbo: expected a directory or a hub id")?.text }
         }
-        "regex" => {
-            let piece = whole(cursor, "regex: expected a pattern")?;
-            rules::check_pattern(&piece.text).or_else(|(offset, message)| {
-                cursor.error(piece.at + offset, format!("regex: {message}"))
-            })?;
-            Leaf::Regex(piece.text)
-        }
-        "contains" => Leaf::Contains(list(cursor, "contains: expected words with commas between")?),
-        "avoids" => Leaf::Avoids(list(cursor, "avoids: expected words with commas between")?),
-        "length" => {
-            let piece = whole(cursor, "length: expected a range of words such as 40..60")?;
-            let (min, max) = length(cursor, &piece)?;
-            Leaf::Length { min, max }
-        }
-        "json-schema" => {
-            let (piece, label) = labelled(cursor, "json-schema: expected a file")?;
-            let anywhere = match label.as_deref() {
-                None => false,
-                Some("anywhere") => true,
-                Some(other) => {
-                    let at = cursor.at - other.len().min(cursor.at);
-                    return cursor.error(
-                        at,
-                        format!("json-schema: expected #anywhere or nothing, got {other:?}"),
-                    );
-                }
-            };
-            Leaf::JsonSchema { file: piece.text.into(), anywhere }
-        }
-        "distinct" => {
-            let piece = whole(cursor, "distinct: expected the size of n-grams such as 2")?;
-            match piece.text.parse() {
-                Ok(size) if size >= 1 => Leaf::Distinct(size),
-                _ => {
-                    let message = format!(
-                        "distinct: expected a whole number of at least 1, got {:?}",
-                        piece.text
-                    );
-                    return cursor.error(piece.at, message);
-                }
-            }
-        }
         "own" => Leaf::Own(whole(cursor, "own: expected the name of a reward")?.text),
-        "exec" => Leaf::Exec(whole(cursor, "exec: expected a command")?.text),
-        _ => match name.split_once('+') {
-            Some((word, secure @ ("http" | "https"))) => {
-                let Some(&(_, protocol)) = Protocol::ALL.iter().find(|(known, _)| *known == word)
-                else {
-                    let known: Vec<_> = Protocol::ALL.iter().map(|(word, _)| *word).collect();
-                    let message = format!(
-                        "expected one of {} before +{secure}, got {word:?}",
-                        known.join(", ")
-                    );
-                    return cursor.error(start, message);
-                };
-                let (piece, label) = labelled(cursor, "expected //HOST:PORT")?;
-                let urls = addresses(cursor, secure, &piece)?;
-                Leaf::Remote(Remote { protocol, urls, label, value })
+        "exec" => {
+            let command = whole(cursor, "exec: expected a command")?;
+            if cfg!(not(feature = "exec")) {
+                return missing(cursor, start, "exec:", "exec");
             }
-            _ => {
-                return Err(SpecError {
-                    spec: cursor.text.into(),
-                    at: start,
-                    message: format!("expected a scheme, got {name:?}"),
-                    hint: Some(format!("schemes: {SCHEMES}")),
-                });
+            Leaf::Exec(command.text)
+        }
+        _ => match (rules::ALL.iter().find(|rule| rule.name == name), name.split_once('+')) {
+            (Some(scheme), _) => rule(cursor, start, scheme)?,
+            (None, Some((word, secure @ ("http" | "https")))) => {
+                Leaf::Remote(server(cursor, start, word, secure, value)?)
             }
+            _ => return Err(no_scheme(cursor, start, name)),
         },
     };
     let classifies = match &leaf {
@@ -182,6 +127,76 @@ fn leaf(
         return not_a_classifier(cursor, start, &format!("{name}:"));
     }
     Ok(leaf)
+}
+
+/// What to say of `name:` if there is no such scheme.
+fn no_scheme(cursor: &Cursor<'_>, start: usize, name: &str) -> SpecError {
+    let colon = start + name.len();
+    if name == "sentiment" {
+        let behind = cursor.rest();
+        let word = &behind[..behind.find(|c| !is_name(c)).unwrap_or(behind.len())];
+        let label = names::nearest(word, LABELS).unwrap_or(LABELS[0]);
+        return cursor
+            .fault(colon, "sentiment: expected `=` before its label, got `:`")
+            .hinted(format!("write sentiment={label}"));
+    }
+    if names::short_names().contains(&name) {
+        return cursor
+            .fault(colon, format!("{name}: expected nothing behind a short name, got `:`"))
+            .hinted(format!("write {name}"));
+    }
+    cursor.fault(start, format!("expected a scheme, got {name:?}")).hinted(names::unknown(name))
+}
+
+/// A reward that this build leaves out.
+fn missing<T>(cursor: &Cursor<'_>, at: usize, what: &str, feature: &str) -> Result<T, SpecError> {
+    let message = format!("{what} is not in this build, which lacks the cargo feature `{feature}`");
+    cursor.error(at, message)
+}
+
+fn server(
+    cursor: &mut Cursor<'_>,
+    start: usize,
+    word: &str,
+    secure: &str,
+    value: ValueKind,
+) -> Result<Remote, SpecError> {
+    let Some(&(_, protocol)) = Protocol::ALL.iter().find(|(known, _)| *known == word) else {
+        let known = Protocol::ALL.map(|(word, _)| word);
+        let message =
+            format!("expected one of {} before +{secure}, got {word:?}", known.join(", "));
+        let nearest = names::nearest(word, known);
+        return Err(cursor
+            .fault(start, message)
+            .hinted(nearest.map(|known| format!("did you mean `{known}+{secure}`?"))));
+    };
+    let (piece, label) = labelled(cursor, "expected //HOST:PORT")?;
+    let urls = addresses(cursor, secure, &piece)?;
+    if cfg!(not(feature = "remote")) {
+        return missing(cursor, start, "a server", "remote");
+    }
+    Ok(Remote { protocol, urls, label: label.map(|label| label.text), value })
+}
+
+fn rule(cursor: &mut Cursor<'_>, start: usize, scheme: &'static Scheme) -> Result<Leaf, SpecError> {
+    let name = scheme.name;
+    let wanted = format!("{name}: expected {}", scheme.wants);
+    let pieces = match scheme.style {
+        Style::Whole => vec![whole(cursor, &wanted)?],
+        Style::List => list(cursor, &wanted)?,
+        Style::Labelled => {
+            let (first, label) = labelled(cursor, &wanted)?;
+            std::iter::once(first).chain(label).collect()
+        }
+    };
+    if let Some(feature) = scheme.missing {
+        return missing(cursor, start, &format!("{name}:"), feature);
+    }
+    let arguments = pieces.iter().map(|piece| piece.text.clone()).collect();
+    Rule::checked(scheme, arguments).map(Leaf::Rule).or_else(|fault| {
+        let at = pieces.get(fault.argument).map_or(cursor.at, |piece| piece.place(fault.at));
+        cursor.error(at, format!("{name}: {}", fault.message))
+    })
 }
 
 fn whole(cursor: &mut Cursor<'_>, wanted: &str) -> Result<Piece, SpecError> {
@@ -199,47 +214,19 @@ fn nonempty(cursor: &Cursor<'_>, piece: Option<Piece>, wanted: &str) -> Result<P
     }
 }
 
-fn list(cursor: &mut Cursor<'_>, wanted: &str) -> Result<Vec<String>, SpecError> {
+fn list(cursor: &mut Cursor<'_>, wanted: &str) -> Result<Vec<Piece>, SpecError> {
     let pieces = cursor.pieces(Style::List)?;
-    pieces.into_iter().map(|piece| Ok(nonempty(cursor, Some(piece), wanted)?.text)).collect()
+    pieces.into_iter().map(|piece| nonempty(cursor, Some(piece), wanted)).collect()
 }
 
-fn labelled(cursor: &mut Cursor<'_>, wanted: &str) -> Result<(Piece, Option<String>), SpecError> {
+fn labelled(cursor: &mut Cursor<'_>, wanted: &str) -> Result<(Piece, Option<Piece>), SpecError> {
     let mut pieces = cursor.pieces(Style::Labelled)?.into_iter();
     let first = nonempty(cursor, pieces.next(), wanted)?;
     let label = match pieces.next() {
-        Some(piece) => Some(nonempty(cursor, Some(piece), "expected a label after #")?.text),
+        Some(piece) => Some(nonempty(cursor, Some(piece), "expected a label after #")?),
         None => None,
     };
     Ok((first, label))
-}
-
-fn length(cursor: &Cursor<'_>, piece: &Piece) -> Result<(usize, usize), SpecError> {
-    let number = |text: &str, at: usize, missing: usize| match text.trim() {
-        "" => Ok(missing),
-        digits => digits.parse().or_else(|_| {
-            cursor.error(at, format!("length: expected a whole number of words, got {digits:?}"))
-        }),
-    };
-    let (min, max) = match piece.text.split_once("..") {
-        None => {
-            let exact = number(&piece.text, piece.at, 0)?;
-            (exact, exact)
-        }
-        Some((low, high)) => {
-            let high_at = piece.at + low.len() + 2;
-            let (high, high_at) = match high.strip_prefix('=') {
-                Some(high) => (high, high_at + 1),
-                None => (high, high_at),
-            };
-            (number(low, piece.at, 0)?, number(high, high_at, usize::MAX)?)
-        }
-    };
-    if min > max {
-        let message = format!("length: expected the smaller number first, got {}", piece.text);
-        return cursor.error(piece.at, message);
-    }
-    Ok((min, max))
 }
 
 /// The addresses of a server list: `//a:1,http://b:2`, each perhaps with the protocol's word again.

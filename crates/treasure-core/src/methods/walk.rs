@@ -1,0 +1,108 @@
+//! A walk by first hitting: nodes move on, one sampled token an event, until few enough masks are left.
+//! What methods that roll out, renoise or remask share.
+
+use std::sync::Arc;
+
+use crate::{
+    Context, Event, Flow, Key, MaskedSeq, NodeEvent, TokenId,
+    context::Step,
+    population::{Node, Weight, next_population},
+    propose::{DrawBy, FirstHitting, Order, Propose, Reveal},
+    select::{Kept, Selection},
+};
+
+/// Moves nodes with equally many masks on until each has `masks` left. Draws by the context's key, the
+/// number of masks and the slot. `at` is where they are, for whoever has to stop.
+pub(super) fn walk(cx: &mut Context<'_, '_>, at: &mut Vec<Node>, masks: usize) -> Flow<()> {
+    let hitting = FirstHitting {
+        reveal: Reveal::Sample { candidates: 1.into() },
+        draws: DrawBy::Slot,
+        order: Order::Uniform,
+        commit_threshold: None,
+    };
+    let most = |at: &[Node]| at.iter().map(|node| node.seq.n_masked()).max().unwrap_or(0);
+    while most(at) > masks {
+        cx.problem.check_deadline()?;
+        let steps = cx.problem.start().n_masked();
+        cx.step = Step { index: steps - most(at).min(steps), steps, ..Step::default() };
+        let proposals = hitting.propose(cx, at)?;
+        let kept = (at.iter().enumerate())
+            .map(|(child, node)| Kept { child, slot: node.slot, weight: Weight::default() })
+            .collect();
+        let all = Selection { kept, ..Selection::default() };
+        *at = next_population(at, &proposals, &all, None, cx);
+    }
+    Ok(())
+}
+
+/// What turns one state into another: positions masked again, then tokens placed.
+pub(super) struct Change {
+    pub remasked: Vec<usize>,
+    pub placed: Vec<(usize, TokenId)>,
+}
+
+impl Change {
+    /// From a state to another of the same length.
+    pub(super) fn between(from: &MaskedSeq, to: &MaskedSeq) -> Self {
+        let differ = |at: &usize| from.get(*at) != to.get(*at);
+        let changed: Vec<usize> = (0..from.len()).filter(differ).collect();
+        Self {
+            remasked: changed.iter().copied().filter(|&at| from.get(at).is_some()).collect(),
+            placed: changed.iter().filter_map(|&at| Some((at, to.get(at)?))).collect(),
+        }
+    }
+}
+
+/// What is told about a node beside its state.
+pub(super) struct Told {
+    pub step: usize,
+    pub rank: usize,
+    pub value: Option<f64>,
+    pub reason: Option<crate::PruneReason>,
+}
+
+/// Tells a node that came from a parent by any change, and numbers it.
+pub(super) fn tell_change(
+    cx: &mut Context<'_, '_>,
+    parent: &Node,
+    node: &mut Node,
+    told: Told,
+) -> Flow<()> {
+    node.id = cx.number(1);
+    if !cx.wants_nodes() {
+        return Ok(());
+    }
+    let Change { remasked, mut placed } = Change::between(&parent.seq, &node.seq);
+    let first = (!placed.is_empty()).then(|| placed.remove(0));
+    let kept = told.reason.is_none();
+    let event = NodeEvent::new(node.id, node.seq.n_masked(), node.t, cx.problem.cost());
+    cx.tell(&Event::Node(NodeEvent {
+        parent: Some(parent.id),
+        step: Some(told.step),
+        parent_slot: Some(parent.slot),
+        slots: if kept { vec![node.slot] } else { Vec::new() },
+        position: first.map(|(position, _)| position),
+        token: first.map(|(_, token)| token),
+        also: placed,
+        remasked,
+        rank: told.rank,
+        value: told.value,
+        kept,
+        reason: told.reason,
+        ..event
+    }))
+}
+
+/// A start node with a state of its own.
+pub(super) fn node_at(seq: Arc<MaskedSeq>, t: f64, slot: usize) -> Node {
+    Node { t, ..Node::start(0, slot, seq) }
+}
+
+/// `count` of some positions, each set with equal chance, in increasing order.
+pub(super) fn some_of(mut from: Vec<usize>, count: usize, key: Key) -> Vec<usize> {
+    let count = count.min(from.len());
+    let mut chosen: Vec<usize> =
+        (0..count as u64).map(|i| from.swap_remove(key.fold(i).below(from.len()))).collect();
+    chosen.sort_unstable();
+    chosen
+}

@@ -1,0 +1,84 @@
+//! The CPU executor: packed weights, plain slices, ragged batches without padding.
+//!
+//! Guarantee: row invariance. What it says about a sequence is bitwise the same alone, in any batch, at any
+//! thread count and after sharing a prefix.
+
+mod forward;
+mod network;
+mod ragged;
+
+use std::sync::Arc;
+
+use network::CpuNetwork;
+
+use super::{Executor, Facts, Forward, Isa, Precision, Storage};
+use crate::{Error, Result, kernels::MAX_HEAD_DIM, stack::Network};
+
+/// Runs networks on this machine's processor.
+#[derive(Clone, Debug)]
+pub struct Cpu {
+    isa: Isa,
+    pool: Option<Arc<rayon::ThreadPool>>,
+    every_row: bool,
+    one_by_one: bool,
+}
+
+impl Default for Cpu {
+    fn default() -> Self {
+        Self { isa: Isa::best(), pool: None, every_row: false, one_by_one: false }
+    }
+}
+
+impl Cpu {
+    /// The machine's best instructions and the current thread pool.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same on chosen instructions.
+    #[must_use]
+    pub fn with_isa(mut self, isa: Isa) -> Self {
+        self.isa = isa;
+        self
+    }
+
+    /// The same on its own threads.
+    #[must_use]
+    pub fn with_pool(mut self, pool: Arc<rayon::ThreadPool>) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// The same without sharing between rows that enter the first layer alike, for tests: no bit may differ.
+    #[must_use]
+    pub fn every_row(mut self) -> Self {
+        self.every_row = true;
+        self
+    }
+
+    /// The same with one portion of a batch after another whatever the network, for tests: no bit may differ.
+    #[must_use]
+    pub fn one_by_one(mut self) -> Self {
+        self.one_by_one = true;
+        self
+    }
+}
+
+impl Executor for Cpu {
+    fn facts(&self) -> Facts {
+        Facts {
+            name: format!("cpu {}", self.isa.name()),
+            precision: Precision::F32,
+            row_invariant: true,
+        }
+    }
+
+    fn load(&self, network: Network, storage: Storage) -> Result<Box<dyn Forward>> {
+        let heads = network.stack().blocks.iter().map(|block| block.attention.head_dim);
+        if let Some(wide) = heads.max().filter(|&wide| wide > MAX_HEAD_DIM) {
+            let expected = format!("at most {MAX_HEAD_DIM} components on the CPU");
+            return Err(Error::expected("attention head", expected, wide));
+        }
+        Ok(Box::new(CpuNetwork::pack(self.clone(), network, storage)?))
+    }
+}

@@ -1,0 +1,297 @@
+//! A network packed for the CPU: hidden states, heads and text scores of ragged batches.
+
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use super::{
+    Cpu,
+    forward::{Arena, forward},
+    ragged::{Ragged, common_prefix},
+};
+use crate::{
+    Result,
+    exec::{ExecError, Forward, RowAnswer, RowQuestion, Sequence, Storage},
+    kernels::{self, Lie, Linear, Plain, Table, normalise, project, project_activated},
+    stack::{Head, HeadTransform, Matrix, Network, Norm, Reader, Stack, Tokens},
+    weights::all_finite,
+};
+
+/// Rows in flight at once: bounds the memory of a forward pass whatever the batch.
+const ROWS_IN_FLIGHT: usize = 1024;
+
+/// The same for each thread, where threads work side by side.
+const ROWS_OF_A_THREAD: usize = 224;
+
+/// Fewer rows than this are better shared by all threads.
+const WORTH_A_THREAD: usize = 56;
+
+/// Bytes of a layer that every thread may well read on its own.
+const SMALL_LAYER: usize = 10 << 20;
+
+/// A network in the form the kernels read. Cheap to share: buffers are pooled, results do not depend on who
+/// else runs.
+pub(super) struct CpuNetwork {
+    pub(super) cpu: Cpu,
+    pub(super) stack: Stack<Linear, Table>,
+    reader: Reader<Linear>,
+    /// Whether threads take a portion of a batch each instead of sharing one.
+    side_by_side: bool,
+    bytes: usize,
+    arenas: Mutex<Vec<Arena>>,
+}
+
+impl std::fmt::Debug for CpuNetwork {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CpuNetwork({:?}, {} bytes)", self.cpu.isa, self.bytes)
+    }
+}
+
+impl CpuNetwork {
+    pub fn pack(cpu: Cpu, network: Network, storage: Storage) -> Result<Self> {
+        let (stack, reader) = network.into_parts();
+        let mut bytes = 0;
+        let mut matrix = |matrix: Matrix| -> Result<Linear> {
+            let linear = Linear::pack(matrix, storage)?;
+            bytes += linear.bytes();
+            Ok(linear)
+        };
+        let mut tables = 0;
+        let mut table = |matrix: Matrix| -> Result<Table> {
+            let table = Table::pack(matrix, storage)?;
+            tables += table.bytes();
+            Ok(table)
+        };
+        let stack = stack.try_map(&mut matrix, &mut table)?;
+        let reader = reader.try_map(&mut matrix)?;
+        let norms: usize = stack.norms().chain(reader.norm()).map(Norm::bytes).sum();
+        let constant = stack.embed.constant.as_ref().map_or(0, |constant| 4 * constant.len());
+        let conditioning = stack.conditioning.as_ref().map_or(0, |c| c.bytes());
+        let layer = |linears: &mut dyn Iterator<Item = &Linear>| linears.map(Linear::bytes).sum();
+        let first: Option<usize> = stack.blocks.first().map(|b| layer(&mut b.matrices()));
+        let side_by_side = first.is_some_and(|bytes| bytes <= SMALL_LAYER) && !cpu.one_by_one;
+        let bytes = bytes + tables + norms + constant + conditioning;
+        let arenas = Mutex::new(Vec::new());
+        Ok(Self { cpu, stack, reader, side_by_side, bytes, arenas })
+    }
+
+    /// The row of a token.
+    pub fn read_token(&self, token: u32, to: &mut [f32]) {
+        match (&self.stack.embed.tokens, &self.reader) {
+            (Tokens::Own(table), _) => table.read(token as usize, to),
+            (Tokens::Decoder, reader) => reader.first_and_last().1.unpack_row(token as usize, to),
+        }
+    }
+
+    /// Runs work inside the pool, so that its many short parallel sweeps start without a hand-over.
+    fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match &self.cpu.pool {
+            Some(pool) => pool.install(work),
+            None if rayon::current_thread_index().is_some() => work(),
+            None => rayon::scope(|_| work()),
+        }
+    }
+
+    fn forward(&self, batch: &Ragged) -> Vec<f32> {
+        let lock = || self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut arena = lock().pop().unwrap_or_default();
+        let rows = self.inside(|| forward(self, batch, &mut arena));
+        lock().push(arena);
+        rows
+    }
+
+    /// Rows that go through the network together. A narrow network runs a portion per thread, small enough
+    /// to stay in the caches; a wide one takes all threads to read its weights once for many rows.
+    fn most_rows(&self, lengths: &[usize]) -> usize {
+        if !self.side_by_side {
+            return ROWS_IN_FLIGHT;
+        }
+        let pool = self.cpu.pool.as_ref();
+        let threads = pool.map_or_else(rayon::current_num_threads, |p| p.current_num_threads());
+        let rows: usize = lengths.iter().sum();
+        let turns = rows.div_ceil(threads * ROWS_OF_A_THREAD).max(1);
+        let portion = rows.div_ceil(threads * turns);
+        if portion < WORTH_A_THREAD { ROWS_OF_A_THREAD } else { portion }
+    }
+
+    fn apply(&self, linear: &Linear, rows: &[f32]) -> Vec<f32> {
+        let inputs = linear.inputs();
+        let count = rows.len() / inputs.max(1);
+        let mut to = vec![0.0; count * linear.outputs()];
+        let load = Plain { values: rows, width: inputs };
+        project(self.cpu.isa, count, load, &mut [(linear, &mut to[..])]);
+        to
+    }
+
+    /// BERT's transform before the decoder.
+    fn transformed(&self, transform: &HeadTransform<Linear>, hidden: &[f32]) -> Vec<f32> {
+        let HeadTransform { dense, activation, norm } = transform;
+        let (inputs, outputs) = (dense.inputs(), dense.outputs());
+        let count = hidden.len() / inputs;
+        let mut rows = vec![0.0; count * outputs];
+        let load = Plain { values: hidden, width: inputs };
+        let isa = self.cpu.isa;
+        project_activated(isa, count, load, None, dense, *activation, Lie::Rows, &mut rows);
+        if let Some(norm) = norm {
+            let mut other = vec![0.0; outputs];
+            for row in rows.chunks_exact_mut(outputs) {
+                other.copy_from_slice(row);
+                normalise(isa, norm, None, &other, row);
+            }
+        }
+        rows
+    }
+
+    /// Answers through a vocabulary head; nothing without one, which the caller has checked.
+    fn answers(&self, rows: &[f32], questions: &[RowQuestion<'_>]) -> Vec<RowAnswer> {
+        let Reader::Vocabulary(Head { transform, decoder }) = &self.reader else {
+            return Vec::new();
+        };
+        self.inside(|| match transform {
+            Some(transform) => {
+                let rows = self.transformed(transform, rows);
+                kernels::answer(self.cpu.isa, decoder, &rows, questions)
+            }
+            None => kernels::answer(self.cpu.isa, decoder, rows, questions),
+        })
+    }
+
+    fn nll_of_sorted(&self, batch: &[&[u32]], order: &[usize], result: &mut [Vec<f64>]) {
+        let inputs: Vec<&[u32]> = order.iter().map(|&i| &batch[i][..batch[i].len() - 1]).collect();
+        let (ragged, paths) = Ragged::of_sorted_prefixes(&self.stack.embed, &inputs);
+        let hidden = self.forward(&ragged);
+        // Which tokens follow each row, without repeats.
+        let mut followers: Vec<Vec<u32>> = vec![Vec::new(); ragged.tokens.len()];
+        for (&i, path) in order.iter().zip(&paths) {
+            for (row, &token) in path.iter().cloned().flatten().zip(&batch[i][1..]) {
+                if !followers[row].contains(&token) {
+                    followers[row].push(token);
+                }
+            }
+        }
+        let questions: Vec<RowQuestion<'_>> = followers
+            .iter()
+            .enumerate()
+            .map(|(row, tokens)| RowQuestion {
+                row,
+                normaliser: true,
+                tokens,
+                ..RowQuestion::default()
+            })
+            .collect();
+        let answers = self.answers(&hidden, &questions);
+        for (&i, path) in order.iter().zip(&paths) {
+            let pairs = path.iter().cloned().flatten().zip(&batch[i][1..]);
+            result[i] = pairs
+                .map(|(row, token)| {
+                    let at = followers[row].iter().position(|t| t == token);
+                    let logit = at.and_then(|at| answers[row].logits.get(at));
+                    let logit = logit.map_or(f64::NAN, |&logit| f64::from(logit));
+                    answers[row].normaliser.unwrap_or(f64::NAN) - logit
+                })
+                .collect();
+        }
+    }
+}
+
+impl Forward for CpuNetwork {
+    fn hidden(&self, batch: &[Sequence<'_>]) -> Result<Vec<f32>, ExecError> {
+        let lengths: Vec<usize> = batch.iter().map(|s| s.tokens.len()).collect();
+        let mut rest = batch;
+        let parts: Vec<&[Sequence<'_>]> = portions(&lengths, self.most_rows(&lengths))
+            .into_iter()
+            .map(|size| rest.split_off(..size).unwrap_or_default())
+            .collect();
+        let run =
+            |part: &&[Sequence<'_>]| self.forward(&Ragged::of_sequences(&self.stack.embed, part));
+        Ok(match (&parts[..], self.side_by_side) {
+            ([part], _) => run(part),
+            (parts, true) => {
+                let done: Vec<Vec<f32>> =
+                    self.inside(|| parts.par_iter().with_max_len(1).map(run).collect());
+                done.concat()
+            }
+            (parts, false) => parts.iter().flat_map(run).collect(),
+        })
+    }
+
+    fn width(&self) -> usize {
+        self.stack.width
+    }
+
+    fn logits(&self, rows: &[f32]) -> Result<Vec<f32>, ExecError> {
+        self.inside(|| match &self.reader {
+            Reader::Vocabulary(Head { transform: Some(transform), decoder }) => {
+                Ok(self.apply(decoder, &self.transformed(transform, rows)))
+            }
+            Reader::Vocabulary(Head { transform: None, decoder }) => Ok(self.apply(decoder, rows)),
+            Reader::Classes(classify) => {
+                let Some((dense, activation)) = &classify.dense else {
+                    return Ok(self.apply(&classify.classifier, rows));
+                };
+                let mut inner = self.apply(dense, rows);
+                // Before ReLU, which would make a plausible 0 of −∞.
+                if !all_finite(&inner) {
+                    let at = inner.iter().position(|x| !x.is_finite()).unwrap_or(0);
+                    let what = format!("dense layer of row {}", at / dense.outputs().max(1));
+                    return Err(ExecError::NotFinite { what, got: inner[at].to_string() });
+                }
+                kernels::activate(self.cpu.isa, *activation, &mut inner);
+                Ok(self.apply(&classify.classifier, &inner))
+            }
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn ask(
+        &self,
+        rows: &[f32],
+        questions: &[RowQuestion<'_>],
+    ) -> Result<Vec<RowAnswer>, ExecError> {
+        Ok(self.answers(rows, questions))
+    }
+
+    /// Sequences that agree on a prefix compute it once.
+    fn nll(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f64>>, ExecError> {
+        let mut order: Vec<usize> = (0..batch.len()).filter(|&i| batch[i].len() > 1).collect();
+        order.sort_unstable_by(|&a, &b| batch[a].cmp(batch[b]));
+        let new_rows: Vec<usize> = order
+            .iter()
+            .enumerate()
+            .map(|(at, &i)| {
+                let before = if at == 0 { &[][..] } else { batch[order[at - 1]] };
+                batch[i].len() - common_prefix(before, batch[i])
+            })
+            .collect();
+        let mut result = vec![Vec::new(); batch.len()];
+        let mut start = 0;
+        for size in portions(&new_rows, ROWS_IN_FLIGHT) {
+            self.nll_of_sorted(batch, &order[start..start + size], &mut result);
+            start += size;
+        }
+        Ok(result)
+    }
+}
+
+/// How many consecutive items go together so that portions stay near equal and within `most` rows, unless
+/// one item is larger.
+fn portions(rows: &[usize], most: usize) -> Vec<usize> {
+    let total: usize = rows.iter().sum();
+    let target = total.div_ceil(total.div_ceil(most).max(1)).max(1);
+    let (mut sizes, mut held, mut size) = (Vec::new(), 0, 0);
+    for &more in rows {
+        if size > 0 && held + more > most || held >= target {
+            sizes.push(size);
+            (held, size) = (0, 0);
+        }
+        held += more;
+        size += 1;
+    }
+    if size > 0 {
+        sizes.push(size);
+    }
+    sizes
+}

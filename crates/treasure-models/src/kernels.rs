@@ -1,0 +1,36 @@
+//! The arithmetic: one matrix product on packed weights, attention, norms and activations on plain slices.
+//!
+//! Every result is summed in one fixed order, so a row comes out bitwise the same alone, in any batch and
+//! at any thread count. All `unsafe` code of the crate lives here, and nothing outside the crate can call it:
+//! what a kernel takes for granted is promised by types that only this crate makes ([`Isa`], [`Segments`]).
+
+mod attention;
+mod buffer;
+mod count;
+mod isa;
+mod linear;
+mod math;
+mod norm;
+mod parallel;
+mod peak;
+mod product;
+mod rows;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tile;
+mod vocabulary;
+mod widen;
+
+pub(crate) use attention::{Inputs, MAX_HEAD_DIM, Segments, attend};
+pub(crate) use buffer::Aligned;
+pub use count::operations;
+pub use isa::Isa;
+pub(crate) use linear::Linear;
+pub(crate) use math::activate;
+pub(crate) use norm::{Shift, normalise};
+pub use peak::register_flops;
+pub(crate) use product::{project, project_activated, project_added};
+pub(crate) use rows::{Lie, Packed, Plain};
+pub(crate) use table::Table;
+pub(crate) use vocabulary::answer;

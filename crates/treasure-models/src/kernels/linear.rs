@@ -1,0 +1,210 @@
+//! A matrix of weights as the kernels read it, packed once at load and never changed: `y = W x + b`.
+//!
+//! Rows of `W` are stored in panels of [`PANEL`] outputs, each `[in][PANEL]`, as f32, f16, bf16 or int8;
+//! kernels widen one panel at a time. Packing streams: at no time does a second copy of the matrix exist.
+
+use half::{bf16, f16};
+
+use super::Aligned;
+use crate::{Error, Result, exec::Storage, stack::Matrix};
+
+/// Outputs per panel.
+pub(crate) const PANEL: usize = 32;
+
+/// Packed weights `[out, in]` and an optional bias `[out]`.
+#[derive(Debug)]
+pub(crate) struct Linear {
+    outputs: usize,
+    inputs: usize,
+    storage: Storage,
+    panels: Aligned,
+    scales: Vec<f32>,
+    bias: Option<Vec<f32>>,
+}
+
+impl Linear {
+    /// Packs a matrix, up to [`PANEL`] rows at a time.
+    pub fn pack(mut matrix: Matrix, storage: Storage) -> Result<Self> {
+        let (outputs, inputs) = (matrix.outputs(), matrix.inputs());
+        let panels = outputs.div_ceil(PANEL);
+        let mut packed = Aligned::zeroed(panels * PANEL * inputs * storage.bytes());
+        let mut scales =
+            if storage == Storage::Int8 { vec![0.0; panels * PANEL] } else { Vec::new() };
+        let mut rows = vec![0.0f32; PANEL.min(outputs) * inputs];
+        for panel in 0..panels {
+            let first = panel * PANEL;
+            let count = PANEL.min(outputs - first);
+            matrix.read(first, &mut rows[..count * inputs])?;
+            check_range(&matrix, storage, &rows[..count * inputs])?;
+            let base = panel * PANEL * inputs;
+            for (lane, row) in rows[..count * inputs].chunks_exact(inputs.max(1)).enumerate() {
+                let slots = (0..inputs).map(|k| base + k * PANEL + lane);
+                match storage {
+                    Storage::F32 => {
+                        let to = packed.as_f32_mut();
+                        slots.zip(row).for_each(|(slot, &w)| to[slot] = w);
+                    }
+                    Storage::F16 => {
+                        let to = packed.as_u16_mut();
+                        slots.zip(row).for_each(|(slot, &w)| to[slot] = f16::from_f32(w).to_bits());
+                    }
+                    Storage::Bf16 => {
+                        let to = packed.as_u16_mut();
+                        slots
+                            .zip(row)
+                            .for_each(|(slot, &w)| to[slot] = bf16::from_f32(w).to_bits());
+                    }
+                    Storage::Int8 => {
+                        let largest = row.iter().fold(0.0f32, |a, &w| a.max(w.abs()));
+                        let scale = largest / 127.0;
+                        scales[first + lane] = scale;
+                        let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+                        let to = packed.as_i8_mut();
+                        slots
+                            .zip(row)
+                            .for_each(|(slot, &w)| to[slot] = (w * inverse).round() as i8);
+                    }
+                }
+            }
+        }
+        let bias = matrix.take_bias();
+        Ok(Self { outputs, inputs, storage, panels: packed, scales, bias })
+    }
+
+    /// The number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// The number of inputs.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// How the weights are held.
+    pub fn storage(&self) -> Storage {
+        self.storage
+    }
+
+    /// The bias, if any.
+    pub fn bias(&self) -> Option<&[f32]> {
+        self.bias.as_deref()
+    }
+
+    /// The packed weights, `[panel][in][PANEL]`.
+    pub fn panels(&self) -> &Aligned {
+        &self.panels
+    }
+
+    /// One scale per output and padding output for int8 weights; empty otherwise.
+    pub fn scales(&self) -> &[f32] {
+        &self.scales
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.panels.bytes() + 4 * (self.scales.len() + self.bias.as_ref().map_or(0, Vec::len))
+    }
+
+    /// Row `output` of the matrix, widened into `row` (`inputs` numbers).
+    pub fn unpack_row(&self, output: usize, row: &mut [f32]) {
+        let base = output / PANEL * PANEL * self.inputs + output % PANEL;
+        let slots = (0..self.inputs).map(|k| base + k * PANEL);
+        match self.storage {
+            Storage::F32 => {
+                let from = self.panels.as_f32();
+                slots.zip(row).for_each(|(slot, w)| *w = from[slot]);
+            }
+            Storage::F16 => {
+                let from = self.panels.as_u16();
+                slots.zip(row).for_each(|(slot, w)| *w = f16::from_bits(from[slot]).to_f32());
+            }
+            Storage::Bf16 => {
+                let from = self.panels.as_u16();
+                slots.zip(row).for_each(|(slot, w)| *w = bf16::from_bits(from[slot]).to_f32());
+            }
+            Storage::Int8 => {
+                let (from, scale) = (self.panels.as_i8(), self.scales[output]);
+                slots.zip(row).for_each(|(slot, w)| *w = f32::from(from[slot]) * scale);
+            }
+        }
+    }
+}
+
+/// Refuses numbers that would become infinite in a narrower type.
+pub(crate) fn check_range(matrix: &Matrix, storage: Storage, values: &[f32]) -> Result<()> {
+    // Halfway from the largest number to what would come next, where rounding goes up.
+    let limit = match storage {
+        Storage::F16 => 65520.0,
+        Storage::Bf16 => f32::from_bits(0x7f7f_8000),
+        Storage::F32 | Storage::Int8 => return Ok(()),
+    };
+    let largest = values.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
+    if largest < limit {
+        return Ok(());
+    }
+    Err(Error::expected(
+        matrix.name(),
+        format!("numbers below {limit} to hold as {storage}"),
+        largest,
+    )
+    .with_hint("hold the weights in a wider type"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weights(outputs: usize, inputs: usize) -> Vec<f32> {
+        (0..outputs * inputs).map(|i| ((i * 37 % 101) as f32 - 50.0) / 64.0).collect()
+    }
+
+    fn pack(outputs: usize, inputs: usize, storage: Storage) -> Linear {
+        let matrix = Matrix::from_values(outputs, inputs, weights(outputs, inputs));
+        Linear::pack(matrix, storage).unwrap()
+    }
+
+    #[test]
+    fn unpacked_rows_equal_the_packed_matrix_in_every_float_storage() {
+        let (outputs, inputs) = (37, 5);
+        let matrix = weights(outputs, inputs); // multiples of 1/64 below 1: exact in every float type
+        for storage in [Storage::F32, Storage::F16, Storage::Bf16] {
+            let linear = pack(outputs, inputs, storage);
+            let mut row = vec![0.0; inputs];
+            for r in 0..outputs {
+                linear.unpack_row(r, &mut row);
+                assert_eq!(row, matrix[r * inputs..][..inputs], "{storage:?} row {r}");
+            }
+        }
+    }
+
+    #[test]
+    fn int8_weights_are_off_by_at_most_half_a_step() {
+        let (outputs, inputs) = (33, 40);
+        let matrix = weights(outputs, inputs);
+        let linear = pack(outputs, inputs, Storage::Int8);
+        let mut row = vec![0.0; inputs];
+        for r in 0..outputs {
+            linear.unpack_row(r, &mut row);
+            let largest = matrix[r * inputs..][..inputs].iter().fold(0.0f32, |a, w| a.max(w.abs()));
+            for (a, b) in row.iter().zip(&matrix[r * inputs..]) {
+                assert!((a - b).abs() <= largest / 127.0 * 0.5001);
+            }
+        }
+    }
+
+    #[test]
+    fn a_weight_beyond_the_range_of_its_storage_is_an_error() {
+        for (largest, storage, fits) in [
+            (65504.0, Storage::F16, true),
+            (65519.0, Storage::F16, true),
+            (65520.0, Storage::F16, false),
+            (-3.39e38, Storage::Bf16, true),
+            (-3.4e38, Storage::Bf16, false),
+            (f32::MAX, Storage::F32, true),
+        ] {
+            let matrix = Matrix::from_values(2, 2, vec![0.0, 1.0, largest, 2.0]);
+            assert_eq!(Linear::pack(matrix, storage).is_ok(), fits, "{largest} {storage:?}");
+        }
+    }
+}

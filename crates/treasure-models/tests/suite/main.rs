@@ -1,0 +1,19 @@
+//! Checkpoints through the public loading path: golden numbers, equal containers, bad input; and executors.
+
+mod bad_input;
+mod bits;
+mod blocks;
+mod classifiers;
+mod containers;
+mod denoisers;
+mod executors;
+mod gguf;
+mod hub;
+#[cfg(target_os = "linux")]
+mod memory;
+mod mutations;
+mod not_finite;
+mod scalar;
+mod scorers;
+mod support;
+mod tokenizers;

@@ -1,0 +1,4 @@
+//! What the library promises to every door.
+
+mod plans;
+mod sessions;
