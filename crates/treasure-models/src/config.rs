@@ -27,11 +27,12 @@ impl Config {
 
     /// Parses the text of a `config.json`; `place` is its name for messages.
     pub fn parse(text: &str, place: &str) -> Result<Self> {
-        match serde_json::from_str(text) {
+        let parsed = match serde_json::from_str(text) {
             Ok(Value::Object(values)) => Ok(Self { place: place.to_owned(), values }),
             Ok(_) => Err(Error::expected(place, "a JSON object", "another JSON value")),
             Err(source) => Err(Error::new(format!("{place}: is not JSON")).with_source(source)),
-        }
+        };
+        parsed.map_err(Error::of_file)
     }
 
     fn wrong(&self, key: &str, expected: &str, got: &Value) -> Error {
@@ -52,7 +53,7 @@ impl Config {
     pub fn model_type(&self) -> Result<&str> {
         self.text("model_type")?.ok_or_else(|| {
             Error::new(format!("{}: has no model_type", self.place))
-                .with_hint("name the family with --as")
+                .with_hint("name the architecture")
         })
     }
 
@@ -155,9 +156,10 @@ impl Config {
     /// Fails unless a key that would change the network has the one value we implement.
     pub fn only(&self, key: &str, supported: &Value) -> Result<()> {
         match self.get(key) {
-            Some(value) if value != supported => Err(self
-                .wrong(key, &supported.to_string(), value)
-                .with_hint("no published checkpoint of this family uses another value")),
+            Some(value) if value != supported => {
+                Err(Error::unsupported(format!("{}: {key}", self.place), supported, value)
+                    .with_hint("no published checkpoint of this family uses another value"))
+            }
             _ => Ok(()),
         }
     }
@@ -174,7 +176,7 @@ impl Config {
             "relu" => Activation::Relu,
             "tanh" => Activation::Tanh,
             _ => {
-                return Err(Error::expected(
+                return Err(Error::unsupported(
                     format!("{}: {key}", self.place),
                     "gelu, gelu_new, silu, relu or tanh",
                     name,
@@ -283,7 +285,7 @@ impl Config {
                 },
             ),
             other => {
-                return Err(Error::expected(
+                return Err(Error::unsupported(
                     format!("{}: rope type", self.place),
                     "default, linear or llama3",
                     other,

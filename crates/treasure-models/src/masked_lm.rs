@@ -123,7 +123,7 @@ impl MaskedLm {
                 "{}: ships no tokenizer, and gpt2's could not be had: {why}",
                 self.description.name
             ))
-            .with_hint("pass --tokenizer with a directory that holds GPT-2's tokenizer.json")
+            .with_hint("name a directory that holds GPT-2's tokenizer.json as the tokenizer")
         })
     }
 
@@ -424,9 +424,9 @@ impl Denoiser for MaskedLm {
 
 fn no_mask(source: &Source, family: Family) -> Error {
     let hint = match family {
-        Family::DiffuLlama => "pass --mask-id: DiffuLLaMA's is 811",
-        Family::DiffuGpt => "pass --mask-id: DiffuGPT-s has 10541, DiffuGPT-m 50257",
-        _ => "pass --mask-id with the id that stands for a masked token",
+        Family::DiffuLlama => "name the mask id: DiffuLLaMA's is 811",
+        Family::DiffuGpt => "name the mask id: DiffuGPT-s has 10541, DiffuGPT-m 50257",
+        _ => "name the mask id: the token that stands for a masked one",
     };
     Error::new(format!("{}: no mask token in config.json or the tokenizer", source.name()))
         .with_hint(hint)

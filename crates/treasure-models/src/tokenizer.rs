@@ -41,17 +41,20 @@ impl Tokenizer {
             let header = crate::gguf::Header::read(&blob)?;
             return crate::gguf::tokenizer(&header)
                 .map(Some)
-                .map_err(|error| error.within(blob.name()));
+                .map_err(|error| error.within(blob.name()).of_file());
         }
-        let Some((json, place)) = files::find(source)? else { return Ok(None) };
+        let Some((json, place)) = files::find(source).map_err(Error::of_file)? else {
+            return Ok(None);
+        };
         let specials = Specials::read(source)?;
         Self::from_json(json, &place, specials).map(Some)
     }
 
     /// Parses the text of a `tokenizer.json`; `place` is its name for messages.
     pub fn parse(text: &str, place: &str) -> Result<Self> {
-        let json = serde_json::from_str(text)
-            .map_err(|source| Error::new(format!("{place}: is not JSON")).with_source(source))?;
+        let json = serde_json::from_str(text).map_err(|source| {
+            Error::new(format!("{place}: is not JSON")).with_source(source).of_file()
+        })?;
         Self::from_json(json, place, Specials::default())
     }
 
@@ -66,7 +69,9 @@ impl Tokenizer {
             object.insert("padding".to_owned(), serde_json::Value::Null);
         }
         let malformed = |source: Box<dyn std::error::Error + Send + Sync>| {
-            Error::new(format!("{place}: is not a tokenizer that can be read")).with_source(source)
+            Error::new(format!("{place}: is not a tokenizer that can be read"))
+                .with_source(source)
+                .of_file()
         };
         let parse = |json: &serde_json::Value| -> Result<Inner> {
             let bytes = serde_json::to_vec(json).map_err(|source| malformed(source.into()))?;
@@ -76,7 +81,7 @@ impl Tokenizer {
         let fragment = if fragment::strip(&mut json) { parse(&json)? } else { whole.clone() };
         let vocabulary = whole.get_vocab(true);
         if vocabulary.is_empty() {
-            return Err(Error::expected(place, "a vocabulary", "an empty one"));
+            return Err(Error::expected(place, "a vocabulary", "an empty one").of_file());
         }
         let largest = vocabulary.values().copied().max().unwrap_or(0);
         if largest as usize > vocabulary.len().saturating_mul(64) + (1 << 20) {
@@ -84,7 +89,8 @@ impl Tokenizer {
                 format!("{place}: largest token id"),
                 format!("near the {} entries", vocabulary.len()),
                 largest,
-            ));
+            )
+            .of_file());
         }
         let mut known = vec![false; largest as usize + 1];
         vocabulary.values().for_each(|&id| known[id as usize] = true);
@@ -168,7 +174,7 @@ impl Tokenizer {
             "tokenizer: vocabulary has {} entries, the model expects {rows}",
             self.size()
         ))
-        .with_hint("pass the tokenizer that belongs to the model with --tokenizer DIR-or-ID"))
+        .with_hint("name the tokenizer that belongs to the model"))
     }
 }
 

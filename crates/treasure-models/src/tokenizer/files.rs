@@ -68,7 +68,7 @@ fn split_rule(source: &Source) -> Result<SplitRule> {
             _ => {}
         }
     }
-    Err(Error::expected(
+    Err(Error::unsupported(
         format!("{}: vocab.json and merges.txt", source.name()),
         "the tokenizer class of GPT-2, RoBERTa, Qwen2 or Dream, whose split rule is known",
         format!("{names:?}"),

@@ -186,7 +186,7 @@ fn a_vocabulary_that_does_not_belong_to_the_model_is_an_error() {
     // 210 entries for a model of 127 rows.
     let error = with_tokenizer("llada", "mdlm").unwrap_err();
     assert_eq!(error.to_string(), "tokenizer: vocabulary has 210 entries, the model expects 127");
-    assert!(error.hint().unwrap().contains("--tokenizer"));
+    assert!(error.hint().unwrap().contains("tokenizer"));
     // Padding rows are usual; a vocabulary half the size is not.
     let tokenizer = load("mdlm");
     assert!(tokenizer.check_against(211).is_ok());
@@ -215,5 +215,5 @@ fn text_for_a_model_without_a_tokenizer_says_how_to_pass_one() {
     assert!(model.tokenizer_at_hand().is_none());
     let error = model.tokenizer().unwrap_err();
     assert!(error.to_string().contains("gpt2"), "{error}");
-    assert!(error.hint().unwrap().contains("--tokenizer"));
+    assert!(error.hint().unwrap().contains("tokenizer"));
 }

@@ -12,10 +12,10 @@ use treasure_rewards::{
 use treasure_testkit::JointTable;
 
 fn roberta() -> String {
-    format!("{}/tests/fixtures/roberta_cls", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../treasure-models/tests/golden/roberta_cls", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Texts with the log-probabilities that transformers gave (tests/fixtures/README.md).
+/// Texts with the log-probabilities that transformers gave (the golden folders of treasure-models).
 const GOLDEN: [(&str, [f64; 3]); 3] = [
     (
         "\n\nThe lake was quiet, and the horse was near the road.",

@@ -1,0 +1,3 @@
+//! Text and tokens: hard constraints on any-order generation.
+
+pub mod automata;
