@@ -9,7 +9,7 @@ use plotters::{
 };
 
 use super::Figure;
-use crate::{Error, Result};
+use crate::{Error, Result, report::escape};
 
 /// The code of text and axes; the style sheet turns it into a colour.
 const INK: RGBColor = RGBColor(0, 0, 1);
@@ -242,45 +242,21 @@ impl Chart {
 }
 
 /// The outline of a marker around (0, 0), in pixels: disc, square, triangle, diamond, plus, and so on.
+#[rustfmt::skip]
 fn marker(style: usize) -> Vec<(i32, i32)> {
-    match style % STYLES {
-        0 => vec![
-            (5, 0),
-            (4, 3),
-            (3, 4),
-            (0, 5),
-            (-3, 4),
-            (-4, 3),
-            (-5, 0),
-            (-4, -3),
-            (-3, -4),
-            (0, -5),
-            (3, -4),
-            (4, -3),
-        ],
-        1 => vec![(-4, -4), (4, -4), (4, 4), (-4, 4)],
-        2 => vec![(0, -6), (6, 5), (-6, 5)],
-        3 => vec![(0, -6), (6, 0), (0, 6), (-6, 0)],
-        4 => vec![
-            (-2, -6),
-            (2, -6),
-            (2, -2),
-            (6, -2),
-            (6, 2),
-            (2, 2),
-            (2, 6),
-            (-2, 6),
-            (-2, 2),
-            (-6, 2),
-            (-6, -2),
-            (-2, -2),
-        ],
-        5 => vec![(0, 6), (6, -5), (-6, -5)],
-        6 => vec![(-6, -2), (6, -2), (6, 2), (-6, 2)],
-        7 => vec![(-5, -5), (5, -5), (-5, 5), (5, 5)],
-        8 => vec![(-2, -6), (2, -6), (2, 6), (-2, 6)],
-        _ => vec![(-5, -5), (-5, 5), (5, -5), (5, 5)],
-    }
+    let outline: &[(i32, i32)] = match style % STYLES {
+        0 => &[(5, 0), (4, 3), (3, 4), (0, 5), (-3, 4), (-4, 3), (-5, 0), (-4, -3), (-3, -4), (0, -5), (3, -4), (4, -3)],
+        1 => &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
+        2 => &[(0, -6), (6, 5), (-6, 5)],
+        3 => &[(0, -6), (6, 0), (0, 6), (-6, 0)],
+        4 => &[(-2, -6), (2, -6), (2, -2), (6, -2), (6, 2), (2, 2), (2, 6), (-2, 6), (-2, 2), (-6, 2), (-6, -2), (-2, -2)],
+        5 => &[(0, 6), (6, -5), (-6, -5)],
+        6 => &[(-6, -2), (6, -2), (6, 2), (-6, 2)],
+        7 => &[(-5, -5), (5, -5), (-5, 5), (5, 5)],
+        8 => &[(-2, -6), (2, -6), (2, 6), (-2, 6)],
+        _ => &[(-5, -5), (-5, 5), (5, -5), (5, 5)],
+    };
+    outline.to_vec()
 }
 
 /// The lowest and highest finite number.
@@ -302,15 +278,11 @@ fn short(number: f64) -> String {
     }
 }
 
-/// Text for an attribute; the SVG backend escapes what it draws itself.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
 /// Lets the figure scale with the page, and tells screen readers what it is.
 fn accessible(svg: &str, caption: &str, (width, height): (u32, u32)) -> String {
     let view = format!("viewBox=\"0 0 {width} {height}\" ");
-    let label = escape(caption).replace('"', "&quot;");
+    // The SVG backend escapes what it draws itself.
+    let label = escape(caption);
     let head = format!("<svg role=\"img\" aria-label=\"{label}\" {view}");
     let body = svg.find("<svg ").map_or(svg, |start| &svg[start + 5..]);
     let body = body.replacen(&view, "", 1);

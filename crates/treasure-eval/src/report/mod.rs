@@ -6,6 +6,7 @@ mod html;
 pub mod published;
 mod trees;
 
+pub(crate) use html::escape;
 pub use html::html;
 pub use trees::{Tree, trees};
 

@@ -8,10 +8,9 @@ use std::{
     time::Instant,
 };
 
-use serde_json::json;
 use treasure::{
-    Watch,
-    core::{Cost, Event, Outcome, Problem, Silent, StopReason, TokenId},
+    Tell, Watch,
+    core::{Cost, Event, Outcome, Problem, Silent, StopReason},
     rewards::Pipeline,
 };
 
@@ -22,6 +21,7 @@ use crate::{
     error::at,
     plan::Cell,
     row::{Row, Sample, Timing},
+    store::write_whole,
 };
 
 /// The file of a cell's trace.
@@ -113,40 +113,24 @@ fn optimise(bench: &Bench<'_>, cell: &Cell, traces: Option<&Path>) -> Result<Opt
     }
     let asked = bench.asked(variant, cell.reward)?;
     let tree = asked.method.options().contains_key("tree_width");
-    let model = traces.map(|_| bench.session.model(&asked.model, &asked.load)).transpose()?;
     let mut trajectory = Vec::new();
-    let mut texts = BTreeMap::new();
-    let mut note = |token: TokenId| {
-        if let Some(model) = &model {
-            texts.entry(token).or_insert_with(|| {
-                let text = model.tokenizer().ok().and_then(|names| names.token_text(token));
-                text.unwrap_or_else(|| format!("#{token}"))
-            });
-        }
-    };
     let mut see = |event: &Event| {
-        match event {
-            Event::Step(step) if tree => {
-                trajectory.extend(step.best_value.map(|value| (step.masks_left, value)));
-            }
-            Event::Node(node) => {
-                let also = node.also.iter().map(|&(_, token)| token);
-                node.token.into_iter().chain(also).for_each(&mut note);
-            }
-            Event::Start { start, .. } => start.iter().copied().flatten().for_each(&mut note),
-            _ => {}
+        if let Event::Step(step) = event {
+            trajectory.extend(step.best_value.map(|value| (step.masks_left, value)));
         }
         ControlFlow::Continue(())
     };
-    let watched = tree && reward.is_some() || traces.is_some();
-    let events = watched.then_some(&mut see as &mut dyn FnMut(&Event) -> ControlFlow<()>);
+    let watched = tree && reward.is_some();
+    let events = watched.then_some(&mut see as &mut Tell<'_>);
     let watch = Watch { events, trace: traces.is_some(), ..Watch::default() };
     let Some(made) = bench.sample(&asked, (cell.prompt, cell.continuation), watch)? else {
         return Ok(None);
     };
-    if let (Some(directory), Some(mut trace)) = (traces, made.trace) {
-        trace.extend(format!("{}\n", json!({"event": "texts", "texts": texts})).into_bytes());
-        write_trace(&trace_path(directory, &cell.id), &trace)?;
+    if let (Some(directory), Some(trace)) = (traces, made.trace) {
+        let path = trace_path(directory, &cell.id);
+        let folder = directory.join("traces");
+        fs::create_dir_all(&folder).map_err(at(folder, "creating"))?;
+        write_whole(&path, String::from_utf8_lossy(&trace).lines())?;
     }
     let treasure::Cost { nfe, nfe_hits, reward_calls, reward_cache_hits, .. } = made.cost;
     let treasure::Cost { proxy_calls, reward_skips, seconds, .. } = made.cost;
@@ -161,15 +145,6 @@ fn optimise(bench: &Bench<'_>, cell: &Cell, traces: Option<&Path>) -> Result<Opt
         trajectory,
     };
     Ok(Some((sample, seconds)))
-}
-
-fn write_trace(path: &Path, trace: &[u8]) -> Result<()> {
-    let draft = path.with_extension("draft");
-    let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&draft, trace))
-        .and_then(|()| fs::rename(&draft, path))
-        .map_err(at(path, "writing"))
 }
 
 /// N candidates drawn once; every reward scores all of them and takes its best.

@@ -27,6 +27,7 @@ use std::{
 pub use appender::{Appender, Recovery};
 pub use hashes::hashes;
 pub use manifest::{Manifest, ModelHash, hash_directory};
+pub(crate) use merge::write_whole;
 pub use merge::{Merged, merge};
 pub use reuse::{Reusable, reusable};
 
