@@ -93,9 +93,6 @@ pub struct Compare {
     pub model: ModelOptions,
 }
 
-/// The options that a budget may set; of those of a method the first.
-const WIDTHS: [&str; 5] = ["iterations", "particles", "tree_width", "final_rounds", "rounds"];
-
 /// Shipped judges that no search is paid for, by the reward they check.
 const TWINS: [(&str, &str); 7] = [
     ("sentiment=positive", "hf:pocket/judge-sentiment-heldout#positive"),
@@ -256,10 +253,11 @@ impl Compare {
     /// The option of a method that a budget may set: none if the user set one, or if there is none.
     fn free_width(&self, method: &str) -> Option<&'static str> {
         let given = self.search.given();
-        if WIDTHS.iter().any(|option| given.contains_key(*option)) {
-            return None;
+        let widths = self.methods.iter().filter_map(|method| Method::width_option(method));
+        match widths.into_iter().any(|option| given.contains_key(option)) {
+            true => None,
+            false => Method::width_option(method),
         }
-        WIDTHS.into_iter().find(|option| Method::with_option(option).contains(&method))
     }
 }
 

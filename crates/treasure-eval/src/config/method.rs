@@ -28,16 +28,6 @@ impl<T> Many<T> {
     }
 }
 
-/// How many particles a method has.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub enum Particles {
-    /// So many.
-    Counts(Many<usize>),
-    /// As many as cost what TReASURe at `matched` costs.
-    Matched(Budget),
-}
-
 /// A number of steps, or as many as tokens are generated (`"length"`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
@@ -78,6 +68,17 @@ pub enum Budget {
     Seconds,
 }
 
+impl Budget {
+    /// What it is called in ids and in names of rows.
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::RewardCalls => ("calls", "same reward calls"),
+            Self::Nfe => ("nfe", "same NFE"),
+            Self::Seconds => ("seconds", "same seconds"),
+        }
+    }
+}
+
 /// A method with the settings to try.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct MethodConfig {
@@ -89,8 +90,10 @@ pub struct MethodConfig {
     pub preset: Option<Preset>,
     /// Pairs (b, m), one variant each.
     pub widths: Option<Vec<(usize, usize)>>,
-    /// Numbers of particles, or what to match.
-    pub particles: Option<Particles>,
+    /// Numbers of particles.
+    pub particles: Option<Many<usize>>,
+    /// As wide (particles, iterations, tree width) as costs what TReASURe at `matched` costs.
+    pub width: Option<Many<Budget>>,
     /// The pair (b, m) whose cost a matched control has.
     pub matched: Option<(usize, usize)>,
     /// Numbers of unmasking groups.
@@ -132,8 +135,8 @@ pub struct MethodConfig {
 }
 
 /// The keys above, for guesses at what was meant.
-const METHOD_KEYS: &str = "name method preset widths particles matched groups sampler value select x0_samples \
-    lambda potential resample_every steps prompts continuations sizes shared trace calibrated";
+const METHOD_KEYS: &str = "name method preset widths particles width matched groups sampler value select \
+    x0_samples lambda potential resample_every steps prompts continuations sizes shared trace calibrated";
 
 /// What a request may say that is no option of a method, but differs between methods.
 const REQUEST_KEYS: [&str; 6] =
@@ -146,9 +149,17 @@ impl MethodConfig {
                 "preset: expected paper or plain; protocol = \"fk\" stands at the top".into()
             );
         }
-        let matched = matches!(self.particles, Some(Particles::Matched(_)));
-        if matched != self.matched.is_some() {
-            return Err("particles: a word such as \"nfe\" and matched = [b, m] go together".into());
+        if self.width.is_some() != self.matched.is_some() {
+            return Err("width: a word such as \"nfe\" and matched = [b, m] go together".into());
+        }
+        let option = Method::width_option(&self.method);
+        if self.width.is_some()
+            && (option.is_none() || option == self.particles.as_ref().map(|_| "particles"))
+        {
+            return Err(format!(
+                "width: {} has no number left that a budget could set",
+                self.method
+            ));
         }
         if self.shared && self.method != "bon" {
             return Err("shared: only the candidates of bon can be shared".into());
@@ -170,10 +181,7 @@ impl MethodConfig {
             return Err(format!("{key}: there is no such setting{near}"));
         }
         let widths = self.widths.iter().flatten().flat_map(|&(b, m)| [b, m]);
-        let counts = match &self.particles {
-            Some(Particles::Counts(counts)) => counts.list(),
-            _ => &[1],
-        };
+        let counts = self.particles.as_ref().map_or(&[1][..], Many::list);
         let steps = self.steps.as_ref().map_or(&[][..], Many::list).iter().map(|steps| steps.at(1));
         let groups = self.groups.as_ref().map_or(&[][..], Many::list).iter().copied();
         if widths.chain(counts.iter().copied()).chain(groups).chain(steps).any(|number| number == 0)
@@ -183,6 +191,7 @@ impl MethodConfig {
         let lists = [
             self.widths.as_ref().is_some_and(Vec::is_empty),
             counts.is_empty(),
+            self.width.as_ref().is_some_and(|budgets| budgets.list().is_empty()),
             self.groups.as_ref().is_some_and(|groups| groups.list().is_empty()),
             self.steps.as_ref().is_some_and(|steps| steps.list().is_empty()),
             self.options.values().any(|value| value.as_array().is_some_and(Vec::is_empty)),

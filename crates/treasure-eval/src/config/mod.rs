@@ -13,7 +13,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use treasure::{nearest, rewards::Spec};
 
-pub use method::{Budget, LengthWord, Many, MethodConfig, Particles, Steps};
+pub use method::{Budget, LengthWord, Many, MethodConfig, Steps};
 
 use crate::{Error, Result, presets};
 

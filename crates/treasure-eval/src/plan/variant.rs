@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use treasure::{Method, Preset, methods::Treasure};
+use treasure::{
+    Method, Preset,
+    methods::{Search, Treasure},
+};
 
 use super::{Plan, is_default};
 use crate::{
     Result,
-    config::{Budget, MethodConfig, Particles, Protocol, Steps},
+    config::{Budget, MethodConfig, Protocol, Steps},
 };
 
 /// How a tree values nodes unless a config says otherwise.
@@ -31,7 +34,7 @@ pub struct Variant {
     pub beam_width: Option<usize>,
     /// m.
     pub tree_width: Option<usize>,
-    /// N of a population.
+    /// N of a population, or how wide a method with a matched budget is.
     pub particles: Option<usize>,
     /// N by reward, where a wall-clock match makes it differ.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -109,7 +112,7 @@ impl Variant {
         let numbers = [
             ("beam_width", self.beam_width),
             ("tree_width", self.tree_width),
-            ("particles", by_reward.or(self.particles)),
+            (self.width_option(), by_reward.or(self.particles)),
             ("groups", Some(self.groups).filter(|&groups| groups > 1)),
             ("x0_samples", self.x0_samples),
             ("resample_every", self.resample_every),
@@ -127,6 +130,12 @@ impl Variant {
         }
         given.extend(self.options.clone());
         given
+    }
+
+    /// The option that N is.
+    fn width_option(&self) -> &'static str {
+        let matched = self.matched.and_then(|_| Method::width_option(&self.method));
+        matched.unwrap_or("particles")
     }
 
     /// Whether the method has steps of its own under the sampler that was given.
@@ -176,8 +185,21 @@ pub(super) fn expand(plan: &Plan, method: &MethodConfig, steps: usize) -> Result
             (variant.beam_width, variant.tree_width) = (Some(b), Some(m));
         });
     }
-    if let Some(Particles::Counts(counts)) = &method.particles {
-        each(&mut all, counts.list(), |variant, count| variant.particles = Some(count));
+    if let Some(counts) = &method.particles {
+        each(&mut all, counts.list(), |variant, count| match method.width {
+            // The budget sets something else.
+            Some(_) => _ = variant.options.insert("particles".into(), count.into()),
+            None => variant.particles = Some(count),
+        });
+    }
+    if let (Some(budgets), Some((b, m))) = (&method.width, method.matched) {
+        let several = budgets.list().len() > 1;
+        each(&mut all, budgets.list(), |variant, budget| {
+            variant.matched = Some((budget, b, m));
+            if several {
+                variant.name += &format!(", {}", budget.words().1);
+            }
+        });
     }
     if let Some(groups) = &method.groups {
         each(&mut all, groups.list(), |variant, groups| variant.groups = groups);
@@ -192,11 +214,8 @@ pub(super) fn expand(plan: &Plan, method: &MethodConfig, steps: usize) -> Result
     }
     let several_steps = method.steps.as_ref().is_some_and(|steps| steps.list().len() > 1);
     for variant in &mut all {
-        if let (Some(Particles::Matched(budget)), Some((b, m))) =
-            (&method.particles, method.matched)
-        {
-            variant.matched = Some((*budget, b, m));
-            variant.particles = matched(plan, variant, *budget, &Treasure::new(b, m))?;
+        if let Some((budget, b, m)) = variant.matched {
+            variant.particles = matched(plan, variant, budget, &Treasure::new(b, m))?;
         }
         variant.id = variant_id(variant, several_steps);
         for reward in (0..plan.rewards.len()).map(Some).chain([None]) {
@@ -221,13 +240,18 @@ fn matched(
     if budget == Budget::Seconds {
         return Ok(None);
     }
-    let one = plan.asked(&Variant { particles: Some(1), ..variant.clone() }, None)?;
-    let cost = |search: &dyn treasure::methods::Search| {
+    let cost = |search: &dyn Search| {
         let nominal = search.nominal_cost(plan.length);
-        if budget == Budget::Nfe { nominal.nfe } else { nominal.reward_calls }
+        (if budget == Budget::Nfe { nominal.nfe } else { nominal.reward_calls }) as f64
     };
-    let share = cost(tree) as f64 / cost(one.method.search()).max(1) as f64;
-    Ok(Some((share.round() as usize).max(1)))
+    let at = |width: usize| -> Result<f64> {
+        let asked = plan.asked(&Variant { particles: Some(width), ..variant.clone() }, None)?;
+        Ok(cost(asked.method.search()))
+    };
+    // Some of the cost may not depend on the width.
+    let (one, more) = (at(1)?, at(2)? - at(1)?);
+    let wider = ((cost(tree) - one) / more.max(1.0)).round().max(0.0);
+    Ok(Some(1 + wider as usize))
 }
 
 /// `METHOD[-SAMPLER][-VALUE][-SELECT][-bB-mM][-nN][-gK][-tT][-PRESET][-KEY=VALUE…]`, leaving out what is
@@ -250,9 +274,7 @@ fn variant_id(variant: &Variant, several_steps: bool) -> String {
         push(format!("b{b}-m{m}"));
     }
     match (variant.matched, variant.particles) {
-        (Some((Budget::RewardCalls, ..)), _) => push("calls".into()),
-        (Some((Budget::Nfe, ..)), _) => push("nfe".into()),
-        (Some((Budget::Seconds, ..)), _) => push("seconds".into()),
+        (Some((budget, ..)), _) => push(budget.words().0.into()),
         (None, Some(n)) => push(format!("n{n}")),
         (None, None) => {}
     }

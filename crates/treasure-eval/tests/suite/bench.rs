@@ -172,7 +172,7 @@ fn a_setting_that_nobody_knows_is_refused_with_the_nearest_name() {
         ("prior = \"much\"", "prior"),
         ("prior = []", "empty list"),
         ("preset = \"fk\"", "expected paper or plain"),
-        ("particles = \"nfe\"", "matched = [b, m]"),
+        ("width = \"nfe\"", "matched = [b, m]"),
         ("answer = \"draw\"", "does not sample"),
     ] {
         let got = refused(line);
@@ -210,7 +210,7 @@ fn methods_may_have_continuations_of_their_own_and_controls_match_in_model_calls
         [[method]]
         name = "svdd"
         method = "svdd"
-        particles = "nfe"
+        width = "nfe"
         matched = [2, 2]
         sampler = "first-hitting"
     "#;

@@ -1,7 +1,7 @@
 //! The plans of the presets.
 
 use treasure_eval::{
-    config::{Config, Kind, Size},
+    config::{Budget, Config, Kind, Size},
     plan::{Overrides, Plan, Variant},
     presets,
     store::Manifest,
@@ -234,4 +234,28 @@ fn a_reward_that_cannot_be_read_is_named() {
     let text = presets::text("main").unwrap().replace("spec = \"toxicity\"", "spec = \"toxcity\"");
     let error = Config::parse("main", &text).unwrap_err().to_string();
     assert!(error.contains("reward \"toxicity\"") && error.contains("toxcity"), "{error}");
+}
+
+#[test]
+fn every_method_is_a_control_at_the_trees_model_calls_and_seconds() {
+    for size in [Size::Paper, Size::Pocket] {
+        let plan = plan("controls", size);
+        let tree = plan.nominal_cost(&plan.variants[0]).nfe as f64;
+        for method in
+            ["svdd", "code", "smc", "pg", "dts", "dts-star", "treeg", "dsearch", "iterref"]
+        {
+            let matched = |budget| {
+                let own = plan.variants.iter().filter(|variant| variant.method == method);
+                own.filter(|v| v.matched.is_some_and(|matched| matched.0 == budget)).count()
+            };
+            assert_eq!((matched(Budget::Nfe), matched(Budget::Seconds)), (1, 1), "{method}");
+        }
+        for variant in &plan.variants {
+            if matches!(variant.matched, Some((Budget::Nfe, ..))) {
+                let share = plan.nominal_cost(variant).nfe as f64 / tree;
+                assert!((0.75..1.25).contains(&share), "{}: {share}", variant.id);
+                assert!(variant.name.ends_with(", same NFE"), "{}", variant.name);
+            }
+        }
+    }
 }
