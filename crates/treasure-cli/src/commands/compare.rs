@@ -45,11 +45,12 @@ Examples:
   treasure compare \"The movie\" --reward cola --methods treasure,bon,fk --match reward-calls
   treasure compare --prompts prompts.jsonl --samples 4 --reward cola --max-nfe 500 --picture it.svg
 
---max-nfe, --max-reward-calls or --max-seconds is the budget of all methods; without one the first method
-sets it. Each gets as many particles or iterations or as wide a tree as it pays for, unless an option says
-how many. base, fhs and greedy draw one sample: they have nothing to spend a budget on. With several texts
-the table has means and their standard errors. Where --judge names none, the shipped judge that no
-search is paid for is asked, if the reward has one; perplexity and distinct-2 stand beside it.")]
+--max-nfe, --max-reward-calls or --max-seconds is the budget of all methods; without one the first
+method sets it. Each gets as many particles or iterations or as wide a tree as it pays for, unless
+an option says how many. base, fhs and greedy draw one sample: they have nothing to spend a budget
+on. With several texts the table has means and their standard errors. Where --judge names none, the
+shipped judge that no search is paid for is asked, if the reward has one; perplexity and distinct-2
+stand beside it.")]
 pub struct Compare {
     /// The beginning of the text
     #[arg(value_name = "PROMPT", required_unless_present = "prompts")]

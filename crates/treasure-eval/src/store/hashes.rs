@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sha2::{Digest, Sha256};
 use treasure::{
     Session,
-    models::{Dtype, Source},
+    models::{Dtype, LoadOptions, Source},
     rewards::{Spec, spec::Leaf},
 };
 
@@ -17,7 +17,11 @@ use crate::{
 };
 
 /// What a run's rows depend on beside its plan; `dtype` is how the denoiser is held.
+///
+/// What comes from the hub is fetched first, so that a run and its continuation hash the same contents.
 pub fn hashes(session: &Session, plan: &Plan, dtype: Dtype) -> Result<Vec<ModelHash>> {
+    session.model(&plan.model, &LoadOptions { dtype, ..LoadOptions::default() })?;
+    let resolver = session.store().resolver();
     let mut names = BTreeSet::from([plan.model.clone()]);
     let mut others = BTreeSet::new();
     let rewards = plan.rewards.iter().flat_map(|reward| {
@@ -34,6 +38,11 @@ pub fn hashes(session: &Session, plan: &Plan, dtype: Dtype) -> Result<Vec<ModelH
                 Leaf::Judge(judge, _) => _ = names.insert(format!("pocket/{}", judge.model())),
                 Leaf::Perplexity => _ = names.insert("pocket/scorer".into()),
                 Leaf::Classifier { model, .. } | Leaf::Scorer { model } | Leaf::Nelbo { model } => {
+                    if let Ok(Source::Hub(repo)) = resolver.resolve(model, None)
+                        && repo.snapshot().is_none()
+                    {
+                        session.score(spec, &[])?;
+                    }
                     names.insert(model.clone());
                 }
                 _ => _ = others.insert(written.to_owned()),
@@ -47,7 +56,7 @@ pub fn hashes(session: &Session, plan: &Plan, dtype: Dtype) -> Result<Vec<ModelH
     }
     let mut hashes = Vec::new();
     for name in names {
-        let found = session.store().resolver().resolve(&name, None);
+        let found = resolver.resolve(&name, None);
         let source = found.map_err(|error| {
             treasure::Error::from(error).context(format!("model {name}: cannot be found"))
         })?;

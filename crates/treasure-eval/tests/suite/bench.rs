@@ -165,7 +165,7 @@ fn a_setting_that_nobody_knows_is_refused_with_the_nearest_name() {
         format!("{error} {hint}")
     };
     for (line, expected) in [
-        ("widht = [[2, 2]]", "did you mean widths?"),
+        ("wdiths = [[2, 2]]", "did you mean widths?"),
         ("varriety = 1.0", "did you mean variety?"),
         ("reward = \"cola\"", "belongs to the experiment"),
         ("lambda = 3.0", "method treasure has no use for it"),
