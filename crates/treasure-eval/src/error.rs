@@ -28,12 +28,12 @@ pub enum Error {
         message: String,
     },
     /// A method of a config that cannot be asked for.
-    #[error("method {name:?}: {source}")]
+    #[error("method {name:?}: {cause}")]
     Method {
         /// Its name in tables.
         name: String,
         /// What is wrong with it.
-        source: treasure::Error,
+        cause: treasure::Error,
     },
     /// An option outside its domain.
     #[error("{what}: expected {expected}, got {got}")]
@@ -134,8 +134,8 @@ impl Error {
             Self::UnknownPreset { .. } => {
                 "a config of your own is given by its path, ./my.toml".into()
             }
-            Self::Method { source, .. } | Self::Search(source) => {
-                return source.hint().map(Into::into);
+            Self::Method { cause, .. } | Self::Search(cause) => {
+                return cause.hint().map(Into::into);
             }
             Self::Io { source, .. } if no_room(source.kind()) => {
                 "make room on the disk or in the quota, then run the same command with --resume"

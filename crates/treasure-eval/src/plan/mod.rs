@@ -217,7 +217,7 @@ impl Plan {
         }
         let planned =
             Request::from_value(request).and_then(|request| treasure::Plan::new(&request));
-        planned.map_err(|source| Error::Method { name: variant.name.clone(), source })
+        planned.map_err(|cause| Error::Method { name: variant.name.clone(), cause })
     }
 
     /// The command that runs a preset's plan, with everything a user can change spelled out.
