@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value};
 
+use treasure_text::printable;
+
 use crate::{
     Blob, Error, Result,
-    printable::printable,
     stack::{Activation, Llama3Scaling, Rotary},
 };
 
@@ -44,9 +45,9 @@ impl Config {
         self.values.get(key).filter(|value| !value.is_null())
     }
 
-    /// Whether a key is there, be it null.
-    pub fn mentions(&self, key: &str) -> bool {
-        self.values.contains_key(key)
+    /// All keys with their values.
+    pub fn entries(&self) -> &Map<String, Value> {
+        &self.values
     }
 
     /// The `model_type`.

@@ -1,10 +1,11 @@
 //! What a model is: facts for a listing.
 
+use treasure_text::printable;
+
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Source,
     exec::{Facts, Storage},
     load,
-    printable::printable,
 };
 
 /// Facts about a model. What was not looked at is `None`.

@@ -4,7 +4,9 @@
 
 use std::{error::Error as StdError, fmt};
 
-use crate::{exec::ExecError, printable::printable};
+use treasure_text::Report;
+
+use crate::exec::ExecError;
 
 /// The result of loading or running a model.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -27,29 +29,6 @@ pub enum Error {
     NotFinite(Report),
 }
 
-/// A message with an optional hint and an optional cause.
-#[derive(Debug)]
-pub struct Report {
-    message: String,
-    hint: Option<String>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
-}
-
-impl Report {
-    fn new(message: impl AsRef<str>) -> Self {
-        Self { message: printable(message.as_ref()).into_owned(), hint: None, source: None }
-    }
-}
-
-/// `what: expected …, got …`.
-fn expected(
-    what: impl fmt::Display,
-    expected: impl fmt::Display,
-    got: impl fmt::Display,
-) -> Report {
-    Report::new(format!("{what}: expected {expected}, got {got}"))
-}
-
 impl Error {
     /// An error that says what is wrong.
     pub fn new(message: impl AsRef<str>) -> Self {
@@ -62,7 +41,7 @@ impl Error {
         wanted: impl fmt::Display,
         got: impl fmt::Display,
     ) -> Self {
-        Self::Invalid(expected(what, wanted, got))
+        Self::Invalid(Report::expected(what, wanted, got))
     }
 
     /// Something that is not there.
@@ -81,12 +60,12 @@ impl Error {
         wanted: impl fmt::Display,
         got: impl fmt::Display,
     ) -> Self {
-        Self::Unsupported(expected(what, wanted, got))
+        Self::Unsupported(Report::expected(what, wanted, got))
     }
 
     /// A number that is none.
     pub(crate) fn not_finite(what: impl fmt::Display, got: impl fmt::Display) -> Self {
-        Self::NotFinite(expected(what, "finite numbers", got))
+        Self::NotFinite(Report::expected(what, "finite numbers", got))
     }
 
     /// The same about a file: what cannot be is the file's fault, not the caller's.
@@ -123,7 +102,7 @@ impl Error {
     /// Adds what a user can do.
     #[must_use]
     pub fn with_hint(mut self, hint: impl AsRef<str>) -> Self {
-        self.report_mut().hint = Some(printable(hint.as_ref()).into_owned());
+        self.report_mut().set_hint(hint);
         self
     }
 
@@ -131,50 +110,60 @@ impl Error {
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
-        let shown = if source.is::<Self>() { source } else { Box::new(Shown(source)) };
-        self.report_mut().source = Some(shown);
+        let foreign = !source.is::<Self>();
+        self.report_mut().set_cause(source, foreign);
         self
     }
 
     /// Puts the place in front: `place: message`. Hint and cause stay.
     #[must_use]
     pub fn within(mut self, place: impl fmt::Display) -> Self {
-        let report = self.report_mut();
-        report.message = format!("{}: {}", printable(&place.to_string()), report.message);
+        self.report_mut().set_place(place);
         self
     }
 
     /// What a user can do about it, if anything.
     pub fn hint(&self) -> Option<&str> {
-        self.report().hint.as_deref()
+        self.report().hint()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.report().message)
+        f.write_str(self.report().message())
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.report().source.as_deref().map(|source| source as &(dyn StdError + 'static))
+        self.report().cause()
     }
 }
 
-/// A cause of another library, whose message may quote a file.
-#[derive(Debug)]
-struct Shown(Box<dyn StdError + Send + Sync>);
-
-impl fmt::Display for Shown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&printable(&self.0.to_string()))
+impl From<treasure_text::Error> for Error {
+    fn from(error: treasure_text::Error) -> Self {
+        match error {
+            treasure_text::Error::Damaged(report) => Self::Damaged(report),
+            treasure_text::Error::Invalid(report) => Self::Invalid(report),
+            other => {
+                let hint = other.hint();
+                let error = Self::new(other.to_string());
+                hint.into_iter().fold(error, Self::with_hint)
+            }
+        }
     }
 }
 
-impl StdError for Shown {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source()
+impl From<Error> for treasure_text::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Invalid(report) => Self::Invalid(report),
+            Error::Missing(report)
+            | Error::Unreachable(report)
+            | Error::Damaged(report)
+            | Error::Unsupported(report)
+            | Error::NotFinite(report) => Self::Damaged(report),
+        }
     }
 }
 

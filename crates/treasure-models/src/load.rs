@@ -191,9 +191,9 @@ impl Opened {
 
     /// The tokenizer the user names, or the model's own, or none.
     fn tokenizer(&self, resolver: &Resolver, options: &LoadOptions) -> Result<Option<Tokenizer>> {
-        let Some(spec) = &options.tokenizer else { return Tokenizer::load(&self.source) };
+        let Some(spec) = &options.tokenizer else { return self.source.tokenizer() };
         let source = resolver.resolve(spec, None)?;
-        match Tokenizer::load(&source)? {
+        match source.tokenizer()? {
             Some(tokenizer) => Ok(Some(tokenizer)),
             None => Err(source.missing("tokenizer.json")),
         }

@@ -16,10 +16,11 @@ use half::{
     slice::{HalfBitsSliceExt as _, HalfFloatSliceExt as _},
 };
 
+use treasure_text::printable;
+
 use crate::{
     Blob, Error, Result, Source,
     gguf::{BlockType, Header},
-    printable::printable,
 };
 
 /// Index files and headers beyond this are refused.

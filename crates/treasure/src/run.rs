@@ -7,13 +7,14 @@ use std::{
 
 use serde_json::{Map, Value, json};
 use treasure_core::{
-    AnswerKind, Clock, Deadline, Denoiser, Error as CoreError, Limits, NoiseSchedule, Outcome,
-    Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
+    AnswerKind, Clock, Constraint, Deadline, Denoiser, Error as CoreError, Limits, NoiseSchedule,
+    Outcome, Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
 };
-use treasure_rewards::{Composite, Pipeline, Start, TextModel, TextOptions, TextReward, metrics};
+use treasure_rewards::{Composite, Pipeline, TextOptions, TextReward, metrics};
+use treasure_text::{Rules, Start, TextModel};
 
 use crate::{
-    Cost, Error, HeldOut, Plan, ROW_VERSION, Result, Sample,
+    Cost, Error, ErrorKind, HeldOut, Plan, ROW_VERSION, Result, Sample,
     frame::{Follower, Show, Tell},
     sample_key,
 };
@@ -58,6 +59,7 @@ pub(crate) struct Parts {
     pub proxy: Option<Arc<Composite>>,
     pub judges: Vec<(String, Arc<Composite>)>,
     pub fluency: Option<Arc<dyn TextReward>>,
+    pub rules: Option<Arc<Rules>>,
 }
 
 /// The wall clock since a sample began.
@@ -73,7 +75,7 @@ impl Parts {
     /// Where a search starts.
     pub(crate) fn start(&self, prompt: &str) -> Result<Start> {
         let (plan, model) = (&self.plan, &*self.model);
-        Ok(match &plan.template {
+        let start = match &plan.template {
             Some(template) => Start::template(model, &template.parts)?,
             None => Start::under(
                 plan.preset.conventions(),
@@ -82,6 +84,10 @@ impl Parts {
                 plan.length,
                 plan.min_length,
             )?,
+        };
+        Ok(match &plan.rule {
+            Some(rule) => start.with_rule(rule.clone()),
+            None => start,
         })
     }
 
@@ -166,8 +172,8 @@ impl Parts {
             target_reward: plan.target_reward,
             cancel,
         };
-        let (state, bans) = (start.state.clone(), start.bans.clone());
-        let problem = Problem::new(state, schedule, denoiser, reward, bans, limits)?
+        let (state, constraint) = (start.state.clone(), self.constraint(start)?);
+        let problem = Problem::new(state, schedule, denoiser, reward, constraint, limits)?
             .with_ends(&start.ends)
             .with_answer(plan.answer);
         Ok(match proxy {
@@ -191,6 +197,18 @@ impl Parts {
         let asked: (&dyn Denoiser, &dyn Reward) = (&*self.model, &pipeline);
         let problem = self.problem(&start, &schedule, asked, proxy, &clock, cancel)?;
         Ok(ask(&problem, &pipeline))
+    }
+
+    /// What may be placed where.
+    fn constraint(&self, start: &Start) -> Result<Arc<dyn Constraint>> {
+        let patterns = match &self.rules {
+            Some(rules) => rules.constraint(start, self.plan.min_length)?,
+            None => None,
+        };
+        Ok(match patterns {
+            Some(patterns) => Arc::new(patterns),
+            None => Arc::new(start.bans.clone()),
+        })
     }
 
     /// A trace that begins with what only the caller knows, token texts included.
@@ -229,12 +247,25 @@ impl Parts {
             }
         };
         let continuation = rendered.continuation().to_string();
+        if let Some(rule) = &plan.rule
+            && !rule.accepts(&continuation)?
+        {
+            // The tables say otherwise, so decoding did something that they do not know.
+            return Err(Error::new(
+                ErrorKind::Search,
+                format!("constraint: expected a text that satisfies it, got {continuation:?}"),
+            )
+            .with_hint("please report the tokenizer and the constraint"));
+        }
         let held_out = self.held_out(&rendered.text, &continuation)?;
         Ok(Sample {
             version: ROW_VERSION,
             prompt: rendered.text[..rendered.prompt_bytes].to_string(),
             continuation,
-            cut: !start.ends.is_empty() && rendered.tokens.len() >= start.state.n_masked(),
+            // What satisfies a constraint is whole, however long.
+            cut: plan.rule.is_none()
+                && !start.ends.is_empty()
+                && rendered.tokens.len() >= start.state.n_masked(),
             text: rendered.text,
             tokens: rendered.tokens,
             reward,

@@ -20,7 +20,10 @@ use crate::{
     interrupt,
     options::{
         common::Common,
-        request::{Limits, ModelOptions, PresetKind, RewardOptions, SearchOptions, method_names},
+        request::{
+            Constraints, Limits, ModelOptions, PresetKind, RewardOptions, SearchOptions,
+            method_names,
+        },
     },
     output::{number, print, progress::Progress, row, screen::Screen},
 };
@@ -86,6 +89,9 @@ pub struct Compare {
     /// How long, and when to stop.
     #[command(flatten)]
     pub limits: Limits,
+    /// What must hold.
+    #[command(flatten)]
+    pub constraints: Constraints,
     /// The methods' knobs; each method takes those it knows.
     #[command(flatten)]
     pub search: SearchOptions,
@@ -151,7 +157,7 @@ impl Compare {
             batch_size: self.model.batch_size.map(Into::into),
             ..SessionOptions::default()
         });
-        let first = Plan::new(&self.request(&self.methods[0], Map::new(), common))?;
+        let first = Plan::new(&self.request(&self.methods[0], Map::new(), common)?)?;
         common.say(first.line());
         interrupt::listen(common.quiet, "the best so far");
         let screen = Screen::new(Progress::new(common.quiet), None);
@@ -168,7 +174,7 @@ impl Compare {
                         max_reward_calls: None,
                         max_seconds: None,
                         judge: Vec::new(),
-                        ..self.request(method, width, common)
+                        ..self.request(method, width, common)?
                     };
                     let made = sample(&session, &Plan::new(&request)?, &entries[0], 0, 0, &screen)?;
                     Ok(made.map(|made| matched.spent(&made)))
@@ -181,7 +187,7 @@ impl Compare {
                 let paid = if limit.is_some() { paid.floor() } else { paid.round() };
                 width.insert(knob.into(), (paid.clamp(1.0, MOST) as u64).into());
             }
-            let plan = Plan::new(&self.request(method, width, common))?;
+            let plan = Plan::new(&self.request(method, width, common)?)?;
             let mut rows = Vec::new();
             for (prompt_index, entry) in entries.iter().enumerate() {
                 for number in 0..self.samples.max(1) {
@@ -216,7 +222,12 @@ impl Compare {
         Ok(if any { Verdict::Missed } else { Verdict::Done })
     }
 
-    fn request(&self, method: &str, width: Map<String, Value>, common: &Common) -> Request {
+    fn request(
+        &self,
+        method: &str,
+        width: Map<String, Value>,
+        common: &Common,
+    ) -> Outcome<Request> {
         let mut request = Request {
             preset: Some(self.preset.into()),
             method: Some(method.to_owned()),
@@ -231,9 +242,10 @@ impl Compare {
             request.judge.extend(twin.map(|(_, judge)| (*judge).to_owned()));
         }
         self.limits.fill(&mut request);
+        self.constraints.fill(&mut request)?;
         request.options = self.search.only_for(method);
         request.options.extend(width);
-        request
+        Ok(request)
     }
 
     /// What is matched, and the budget of all methods where a limit says it.

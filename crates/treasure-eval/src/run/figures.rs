@@ -76,7 +76,7 @@ fn spreads(problem: &Problem<'_>, key: Key, every: usize, completions: usize) ->
             all.push(spread(n, &rewards));
         }
         let Some(position) = state.masked().nth(step.fold(2).below(n)) else { break };
-        let draws = [Draw { position, u: step.fold(3).uniform() }];
+        let draws = [Draw { position, u: step.fold(3).uniform(), text: 0 }];
         let want = Want { draws: &draws, ..Want::default() };
         let answers = problem.read(&[(encoded, want)])?;
         let Some(&token) = answers.first().and_then(|answer| answer.draws.first()) else { break };

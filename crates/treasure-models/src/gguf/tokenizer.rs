@@ -9,10 +9,9 @@ use std::collections::HashMap;
 use serde_json::{Map, Value as Json, json};
 
 use super::{Header, Value};
-use crate::{
-    Error, Result,
-    tokenizer::{Specials, SplitRule, Tokenizer, byte_level_json},
-};
+use treasure_text::{Specials, SplitRule, Tokenizer, byte_level_json};
+
+use crate::{Error, Result};
 
 /// Token types of `llama_token_type`.
 const UNKNOWN: f64 = 2.0;
@@ -77,7 +76,7 @@ pub(crate) fn tokenizer(header: &Header) -> Result<Tokenizer> {
                 .with_hint("name the tokenizer of the original model"));
         }
     };
-    Tokenizer::from_json(json, "GGUF tokenizer", specials)
+    Ok(Tokenizer::from_json(json, "GGUF tokenizer", specials)?)
 }
 
 fn texts<'a>(header: &'a Header, key: &str) -> Result<&'a [String]> {

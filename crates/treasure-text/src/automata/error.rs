@@ -114,3 +114,24 @@ pub enum Error {
         got: String,
     },
 }
+
+impl Error {
+    /// What a user can do about it, if anything.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::TooShort { shortest, .. } => format!("raise the length to {shortest} or more"),
+            Self::TooLong { longest, .. } => {
+                format!("lower the minimum length to {longest} or leave it out")
+            }
+            Self::TooLarge { .. } => "bound repetitions and lengths more tightly".to_owned(),
+            Self::Regex { .. } => {
+                "look-around, back-references and \\b are not supported: write it without"
+                    .to_owned()
+            }
+            Self::Tokenizer { .. } => {
+                "constraints need a tokenizer that decodes token by token".to_owned()
+            }
+            _ => return None,
+        })
+    }
+}

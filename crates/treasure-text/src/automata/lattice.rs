@@ -3,9 +3,9 @@
 //! Guarantee: a token is legal at a mask exactly if some fill of the other masks makes the whole text match.
 //! So revealing legal tokens, in any order, never meets a dead end.
 
-use treasure_core::TokenId;
+use treasure_core::{TokenId, bits};
 
-use super::{Error, Result, Span, Tables, TokenSet, tables::Edge, token_set::bits};
+use super::{Error, Result, Span, Tables, TokenSet, tables::Edge};
 
 fn has(words: &[u64], state: u32) -> bool {
     words[state as usize / 64] >> (state % 64) & 1 == 1

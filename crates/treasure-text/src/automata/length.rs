@@ -1,6 +1,8 @@
 //! How many tokens a matching text takes: checked before any forward pass.
 
-use super::{Error, Result, Span, Tables, token_set::bits};
+use treasure_core::bits;
+
+use super::{Error, Result, Span, Tables};
 
 /// The lengths, in tokens, of the texts that match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

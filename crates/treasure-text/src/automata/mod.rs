@@ -10,7 +10,7 @@
 //!                         ├▶ Tables (tokens) ─▶ Span (positions) ─▶ Lattice ─▶ legal sets
 //! Vocabulary (bytes) ─────┘                         │                 ├─▶ Best: likeliest completions
 //!                                                   ▼                 └─▶ Mass: the exact conditional
-//!                                       Constraint (several holes)
+//!                                       Patterns (several holes), a constraint of a search
 //! ```
 //!
 //! ```
@@ -30,7 +30,6 @@
 
 mod best;
 mod cache;
-mod constraint;
 mod dfa;
 mod error;
 mod functions;
@@ -40,30 +39,31 @@ mod mass;
 mod minimize;
 mod nfa;
 mod pattern;
+mod patterns;
 mod product;
 mod regex;
 mod schema;
 mod scores;
+mod search;
 mod span;
 mod tables;
-mod token_set;
 mod tokenizer;
 mod trie;
 mod vocabulary;
 
 pub use best::Best;
 pub use cache::Cache;
-pub use constraint::{Constraint, Filled, Likeliest};
 pub use dfa::Dfa;
 pub use error::{Error, Result};
 pub use lattice::Lattice;
 pub use length::Lengths;
 pub use mass::Mass;
 pub use pattern::{Limits, Pattern};
+pub use patterns::{Filled, Likeliest, Patterns};
 pub use schema::{SchemaOptions, WhiteSpace};
 pub use scores::Scores;
 pub use span::Span;
 pub use tables::Tables;
-pub use token_set::TokenSet;
 pub use tokenizer::{Start, TokenBytes, vocabulary};
+pub use treasure_core::TokenSet;
 pub use vocabulary::Vocabulary;

@@ -33,7 +33,8 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     kind: Kind,
-    drops_space: bool,
+    /// Leading spaces that rendering drops.
+    drops_spaces: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,24 +47,24 @@ enum Kind {
 impl Pattern {
     /// A regular expression in the syntax of the `regex` crate, Unicode aware; the whole text must match.
     pub fn regex(pattern: impl Into<String>) -> Self {
-        Self { kind: Kind::Regex(pattern.into()), drops_space: false }
+        Self { kind: Kind::Regex(pattern.into()), drops_spaces: 0 }
     }
 
     /// One of several texts.
     pub fn choices<S: Into<String>>(choices: impl IntoIterator<Item = S>) -> Self {
         let choices = choices.into_iter().map(Into::into).collect();
-        Self { kind: Kind::Choices(choices), drops_space: false }
+        Self { kind: Kind::Choices(choices), drops_spaces: 0 }
     }
 
     /// A JSON text that is valid under a JSON Schema; see `docs/constraints.md` for what is supported.
     pub fn json_schema(schema: &Value, options: SchemaOptions) -> Self {
-        Self { kind: Kind::Schema(schema.to_string(), options), drops_space: false }
+        Self { kind: Kind::Schema(schema.to_string(), options), drops_spaces: 0 }
     }
 
-    /// The same pattern where rendering drops one leading space, as at the start of a hole.
+    /// The same pattern where rendering drops one leading space (more), as at the start of a hole.
     #[must_use]
     pub fn dropping_first_space(mut self) -> Self {
-        self.drops_space = true;
+        self.drops_spaces = self.drops_spaces.saturating_add(1);
         self
     }
 
@@ -81,7 +82,7 @@ impl Pattern {
                 schema_dfa(&schema, options, limits)?
             }
         };
-        Ok(if self.drops_space { dfa.dropping_first_space() } else { dfa })
+        Ok((0..self.drops_spaces).fold(dfa, |dfa, _| dfa.dropping_first_space()))
     }
 }
 

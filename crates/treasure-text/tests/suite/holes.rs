@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use treasure_core::{MaskedSeq, TokenId};
-use treasure_text::automata::{Cache, Constraint, Limits, Pattern, Span, TokenSet, Vocabulary};
+use treasure_text::automata::{Cache, Limits, Pattern, Patterns, Span, TokenSet, Vocabulary};
 
 use crate::oracle::{Random, regex, vocabulary};
 
@@ -19,7 +19,7 @@ fn each_hole_obeys_its_own_pattern_and_free_masks_take_any_text() {
     let colour = cache.tables(&Pattern::choices(["red", "green"])).unwrap();
     let number = cache.tables(&Pattern::regex("[0-9]{2}")).unwrap();
     // [colour: 2] " is " [free] [number: up to 3]
-    let constraint = Constraint::new(vocabulary, 7)
+    let constraint = Patterns::new(vocabulary, 7)
         .with(4, Span::new(number, 3))
         .unwrap()
         .with(0, Span::exactly(colour, 2))
@@ -95,7 +95,7 @@ fn parts_that_do_not_fit_are_errors() {
     let cache = Cache::new(vocabulary.clone(), Limits::default());
     let tables = cache.tables(&Pattern::regex("ab*")).unwrap();
     let constraint =
-        Constraint::new(vocabulary, 6).with(1, Span::exactly(tables.clone(), 3)).unwrap();
+        Patterns::new(vocabulary, 6).with(1, Span::exactly(tables.clone(), 3)).unwrap();
     let say = |start: usize, len: usize| {
         let span = Span::exactly(tables.clone(), len);
         constraint.clone().with(start, span).unwrap_err().to_string()

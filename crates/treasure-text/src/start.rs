@@ -4,9 +4,8 @@
 //! to the hole's first token, so it stays in the text and the hole's own leading space is dropped.
 
 use treasure_core::{Bans, Denoiser, MaskedSeq, TokenId};
-use treasure_models::{Error, MaskedLm, Result, Tokenizer};
 
-use crate::{Detokenize, Layout, Piece, Preset};
+use crate::{Detokenize, Error, Layout, Part, Piece, Result, Rule, Tokenizer};
 
 /// A denoiser that reads and writes text.
 pub trait TextModel: Denoiser + Detokenize {
@@ -20,27 +19,14 @@ pub trait TextModel: Denoiser + Detokenize {
     fn eos_id(&self) -> Option<TokenId>;
 }
 
-impl TextModel for MaskedLm {
-    fn tokenizer(&self) -> Result<&Tokenizer> {
-        self.tokenizer()
-    }
-
-    fn bos_id(&self) -> Option<TokenId> {
-        self.bos_id()
-    }
-
-    fn eos_id(&self) -> Option<TokenId> {
-        self.eos_id()
-    }
-}
-
-/// One part of a template.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Text that stays as it is.
-    Fixed(String),
-    /// A hole of so many tokens.
-    Hole(usize),
+/// Whose conventions a text follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Conventions {
+    /// This project's: a length counts generated tokens.
+    #[default]
+    Plain,
+    /// The reference protocol's of FK steering: a length counts prompt and special tokens, too.
+    Fk,
 }
 
 /// Where a search starts.
@@ -54,21 +40,23 @@ pub struct Start {
     pub bans: Bans,
     /// Tokens that end the text; none in a template, whose text has its own end.
     pub ends: Vec<TokenId>,
+    /// What each hole must be.
+    pub rules: Vec<Option<Rule>>,
 }
 
 impl Start {
-    /// A prompt under a preset's conventions: the reference counts special tokens and prompt inside the
+    /// A prompt under given conventions: the reference counts special tokens and prompt inside the
     /// length, the project does not.
     pub fn under(
-        preset: Preset,
+        conventions: Conventions,
         model: &dyn TextModel,
         prompt: &str,
         length: usize,
         min_length: usize,
     ) -> Result<Self> {
-        match preset {
-            Preset::Plain => Self::prompt(model, prompt, length, min_length),
-            Preset::Fk => Self::whole(model, prompt, length, min_length),
+        match conventions {
+            Conventions::Plain => Self::prompt(model, prompt, length, min_length),
+            Conventions::Fk => Self::whole(model, prompt, length, min_length),
         }
     }
 
@@ -79,7 +67,8 @@ impl Start {
         length: usize,
         min_length: usize,
     ) -> Result<Self> {
-        let parts = [Part::Fixed(prompt.into()), Part::Hole(length)];
+        let hole = Part::Hole { tokens: length, rule: None };
+        let parts = [Part::Fixed(prompt.into()), hole];
         let mut start = Self::assemble(model, &parts)?;
         start.ends = Boundary::of(model)?.end.into_iter().collect();
         let first = start.state.masked().next().unwrap_or(0);
@@ -106,6 +95,13 @@ impl Start {
         Self::prompt(model, prompt, length, min_length.min(length))
     }
 
+    /// The same where the text of its only hole must be something.
+    #[must_use]
+    pub fn with_rule(mut self, rule: Rule) -> Self {
+        self.rules = vec![Some(rule)];
+        self
+    }
+
     /// A template. Its holes never end the text: the rest of the template follows.
     pub fn template(model: &dyn TextModel, parts: &[Part]) -> Result<Self> {
         let mut start = Self::assemble(model, parts)?;
@@ -130,6 +126,7 @@ impl Start {
             _ => ("", parts),
         };
         let (mut slots, closing) = opening(model, tokenizer, before_hole(first, rest.is_empty()))?;
+        let mut rules = Vec::new();
         let mut pieces = vec![Piece::Fixed { text: first.into(), tokens: slots.len() }];
         for (index, part) in rest.iter().enumerate() {
             match part {
@@ -139,11 +136,12 @@ impl Start {
                     pieces.push(Piece::Fixed { text: text.clone(), tokens: ids.len() });
                     slots.extend(ids.into_iter().map(Some));
                 }
-                Part::Hole(size) => {
+                Part::Hole { tokens, rule } => {
+                    rules.push(rule.clone());
                     // At the very start of a text a leading space has nothing to stand after.
                     let drop_leading_space = index == 0 && first.is_empty();
-                    pieces.push(Piece::Hole { tokens: *size, drop_leading_space });
-                    slots.extend(std::iter::repeat_n(None, *size));
+                    pieces.push(Piece::Hole { tokens: *tokens, drop_leading_space });
+                    slots.extend(std::iter::repeat_n(None, *tokens));
                 }
             }
         }
@@ -176,8 +174,14 @@ impl Start {
             layout: Layout::template(pieces),
             bans,
             ends: Vec::new(),
+            rules,
         })
     }
+}
+
+/// The token that ends a text.
+pub(crate) fn end_of(model: &dyn TextModel) -> Result<Option<TokenId>> {
+    Ok(Boundary::of(model)?.end)
 }
 
 /// The tokens a text begins and ends with.

@@ -4,8 +4,6 @@
 use serde_json::Value;
 use tokenizers::Tokenizer as Inner;
 
-use crate::{Result, Source, config::Config};
-
 /// Names under which masked language models publish their mask token.
 const MASKS: [&str; 5] = ["[MASK]", "<mask>", "<|mask|>", "<|mdm_mask|>", "[¨M¨]"];
 
@@ -29,7 +27,7 @@ const ROLES: [&str; 4] = ["bos_token", "eos_token", "mask_token", "pad_token"];
 
 impl Specials {
     /// By id, for containers that store ids.
-    pub(crate) fn from_ids(
+    pub fn from_ids(
         bos: Option<u32>,
         eos: Option<u32>,
         mask: Option<u32>,
@@ -39,24 +37,18 @@ impl Specials {
     }
 
     /// Whether a file said which token begins a text, or that none does.
-    pub(crate) fn bos_is_stated(&self) -> bool {
+    pub fn bos_is_stated(&self) -> bool {
         self.mentioned[0]
     }
 
-    /// From the files beside a tokenizer; the ids follow in [`Specials::complete`].
-    pub(super) fn read(source: &Source) -> Result<Self> {
-        let mut this = Self::default();
-        for file in ["tokenizer_config.json", "special_tokens_map.json"] {
-            let Some(blob) = source.open(file)? else { continue };
-            let config = Config::read(&blob)?;
-            for (i, role) in ROLES.iter().enumerate() {
-                this.mentioned[i] |= config.mentions(role);
-                if this.names[i].is_none() {
-                    this.names[i] = config.get(role).and_then(content).map(str::to_owned);
-                }
+    /// Takes over what a file beside the tokenizer says of the roles, as far as no file before it did.
+    pub fn note(&mut self, config: &serde_json::Map<String, Value>) {
+        for (i, role) in ROLES.iter().enumerate() {
+            self.mentioned[i] |= config.contains_key(*role);
+            if self.names[i].is_none() {
+                self.names[i] = config.get(*role).and_then(content).map(str::to_owned);
             }
         }
-        Ok(this)
     }
 
     /// Looks the names up in the vocabulary.

@@ -5,12 +5,18 @@
 
 use treasure_core::TokenId;
 
-use crate::{Error, Result};
+use crate::{Error, Result, Tokenizer};
 
 /// Turns token ids into text.
 pub trait Detokenize: Send + Sync {
     /// The text of a run of tokens, special tokens left out.
     fn decode(&self, ids: &[TokenId]) -> Result<String>;
+}
+
+impl Detokenize for Tokenizer {
+    fn decode(&self, ids: &[TokenId]) -> Result<String> {
+        self.decode(ids)
+    }
 }
 
 /// A stretch of a sequence.
@@ -124,7 +130,7 @@ impl Layout {
                 self.len(),
                 tokens.len()
             );
-            return Err(Error::reward("text", message));
+            return Err(Error::new(message));
         }
         let mut rendered = Rendered { text: String::new(), prompt_bytes: 0, tokens: Vec::new() };
         let mut at = 0;

@@ -11,7 +11,7 @@ fn acts(c: char) -> bool {
 }
 
 /// The text with such characters written out, as `\n` or `\u{1b}`.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(acts) {
         return Cow::Borrowed(text);
     }

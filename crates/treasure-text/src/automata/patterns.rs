@@ -5,27 +5,28 @@
 
 use std::{ops::Range, sync::Arc};
 
-use treasure_core::{MaskedSeq, TokenId};
+use treasure_core::{Bans, MaskedSeq, TokenId};
 
 use super::{Best, Error, Lattice, Result, Scores, Span, TokenSet, Vocabulary};
 
 /// Patterns at ranges of positions. Masks outside all of them may hold any token that has a text.
 #[derive(Clone, Debug)]
-pub struct Constraint {
+pub struct Patterns {
     vocabulary: Arc<Vocabulary>,
     len: usize,
     /// By increasing start, without overlap.
     parts: Vec<(usize, Span)>,
     anything: TokenSet,
+    bans: Bans,
 }
 
-impl Constraint {
+impl Patterns {
     /// No pattern yet, on a sequence of `len` positions.
     pub fn new(vocabulary: Arc<Vocabulary>, len: usize) -> Self {
         let mut anything = TokenSet::default();
         let size = vocabulary.size() as TokenId;
         anything.assign((0..size).map(|token| !vocabulary.bytes(token).is_empty()));
-        Self { vocabulary, len, parts: Vec::new(), anything }
+        Self { vocabulary, len, parts: Vec::new(), anything, bans: Bans::none() }
     }
 
     /// Adds a pattern on `span.len()` positions from `start` on. Checked: it lies inside the sequence,
@@ -50,6 +51,17 @@ impl Constraint {
         let at = self.parts.partition_point(|part| part.0 < start);
         self.parts.insert(at, (start, span));
         Ok(self)
+    }
+
+    /// The same with tokens that a search leaves out besides; at masks in a pattern they must not be needed.
+    #[must_use]
+    pub fn with_bans(mut self, bans: Bans) -> Self {
+        self.bans = bans;
+        self
+    }
+
+    pub(super) fn banned(&self) -> &Bans {
+        &self.bans
     }
 
     /// The number of positions.
@@ -84,7 +96,7 @@ impl Constraint {
 /// A partly masked sequence that can be completed, with the lattice of every part.
 #[derive(Clone, Debug)]
 pub struct Filled {
-    constraint: Constraint,
+    constraint: Patterns,
     slots: Vec<Option<TokenId>>,
     lattices: Vec<Lattice>,
 }
@@ -222,6 +234,26 @@ impl Likeliest {
             }
         }
         Some(tokens)
+    }
+
+    /// The best completion with these tokens besides; `None` if they are not legal together.
+    pub fn with(&self, placed: &[(usize, TokenId)]) -> Option<Vec<TokenId>> {
+        match placed {
+            [] => Some(self.completion()),
+            [(position, token)] => self.child(*position, *token),
+            _ => {
+                let mut filled = self.filled.clone();
+                placed.iter().try_for_each(|&(at, token)| filled.reveal(at, token)).ok()?;
+                let mut tokens = self.completion();
+                for (index, (range, _)) in self.filled.constraint.parts().enumerate() {
+                    let lattice = &filled.lattices[index];
+                    let best = Best::new(lattice, self.parts[index].scores()).ok()?;
+                    tokens[range].copy_from_slice(&best.completion());
+                }
+                placed.iter().for_each(|&(position, token)| tokens[position] = token);
+                Some(tokens)
+            }
+        }
     }
 
     /// For every token at a masked position the best total of a completion of that position's part that

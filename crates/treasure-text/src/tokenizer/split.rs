@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// A family's split rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SplitRule {
+pub enum SplitRule {
     /// GPT-2's own pattern.
     Gpt2,
     /// Every digit alone, then GPT-2's pattern (SmolLM, StarCoder).
@@ -21,7 +21,7 @@ const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{
 
 impl SplitRule {
     /// The rule a GGUF names in `tokenizer.ggml.pre`.
-    pub(crate) fn from_gguf(name: &str) -> Option<Self> {
+    pub fn from_gguf(name: &str) -> Option<Self> {
         Some(match name {
             "gpt-2" | "phi-2" | "roberta-bpe" | "jina-es" | "jina-de" | "jina-v2-es"
             | "jina-v2-de" => Self::Gpt2,
@@ -48,7 +48,7 @@ impl SplitRule {
 }
 
 /// A `tokenizer.json` for byte-level BPE.
-pub(crate) fn byte_level_json(
+pub fn byte_level_json(
     rule: SplitRule,
     vocabulary: Value,
     merges: Vec<Value>,

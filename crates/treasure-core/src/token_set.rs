@@ -1,9 +1,9 @@
 //! A set of tokens, one bit each, made to be reused.
 
-use treasure_core::TokenId;
+use crate::TokenId;
 
 /// The numbers of the bits that are set, in increasing order.
-pub(super) fn bits(words: &[u64]) -> impl Iterator<Item = u32> + '_ {
+pub fn bits(words: &[u64]) -> impl Iterator<Item = u32> + '_ {
     words.iter().enumerate().flat_map(|(index, &word)| {
         let mut rest = word;
         std::iter::from_fn(move || {
