@@ -106,28 +106,13 @@ impl Parts {
             let shared: Arc<dyn Reward> = self.reward.clone();
             (seat.denoiser(model.clone()), seat.reward(&pipeline, shared))
         });
-        let (denoiser, reward): (&dyn Denoiser, &dyn Reward) = match &seated {
+        let asked: (&dyn Denoiser, &dyn Reward) = match &seated {
             Some((denoiser, reward)) => (denoiser, reward),
             None => (&*model, &pipeline),
         };
-        let limits = Limits {
-            max_nfe: plan.max_nfe,
-            max_reward_calls: plan.max_reward_calls,
-            deadline: plan
-                .max_seconds
-                .map(|seconds| Deadline { clock: &clock, at: Duration::from_secs_f64(seconds) }),
-            target_reward: plan.target_reward,
-            cancel: watch.cancel,
-        };
+        let proxy = proxy.as_ref().map(|proxy| proxy as &dyn Reward);
         let schedule = NoiseSchedule::default();
-        let constraint = self.constraint(&start)?;
-        let state = start.state.clone();
-        let mut problem = Problem::new(state, &schedule, denoiser, reward, constraint, limits)?
-            .with_ends(&start.ends)
-            .with_answer(plan.answer);
-        if let Some(proxy) = &proxy {
-            problem = problem.with_proxy(proxy);
-        }
+        let problem = self.problem(&start, &schedule, asked, proxy, &clock, watch.cancel)?;
         let trace = watch.trace.then(|| self.trace(job, &start));
         let mut follower =
             Follower::new(&*self.model, &start.ends, watch.frames, watch.events, trace);
@@ -147,6 +132,53 @@ impl Parts {
         let mut sample = self.row(job, &start, &pipeline, found, seconds)?;
         sample.trace = trace;
         Ok(sample)
+    }
+
+    /// The problem of this plan at a start.
+    fn problem<'a>(
+        &'a self,
+        start: &Start,
+        schedule: &'a NoiseSchedule,
+        (denoiser, reward): (&'a dyn Denoiser, &'a dyn Reward),
+        proxy: Option<&'a dyn Reward>,
+        clock: &'a WallClock,
+        cancel: Option<&'a AtomicBool>,
+    ) -> Result<Problem<'a>> {
+        let plan = &self.plan;
+        let limits = Limits {
+            max_nfe: plan.max_nfe,
+            max_reward_calls: plan.max_reward_calls,
+            deadline: plan
+                .max_seconds
+                .map(|seconds| Deadline { clock, at: Duration::from_secs_f64(seconds) }),
+            target_reward: plan.target_reward,
+            cancel,
+        };
+        let (state, constraint) = (start.state.clone(), self.constraint(start)?);
+        let problem = Problem::new(state, schedule, denoiser, reward, constraint, limits)?
+            .with_ends(&start.ends)
+            .with_answer(plan.answer);
+        Ok(match proxy {
+            Some(proxy) => problem.with_proxy(proxy),
+            None => problem,
+        })
+    }
+
+    /// Lends the problem of this plan at a prompt, with the way from its sequences to text.
+    pub(crate) fn pose<T>(
+        &self,
+        prompt: &str,
+        cancel: Option<&AtomicBool>,
+        ask: impl FnOnce(&Problem<'_>, &Pipeline) -> T,
+    ) -> Result<T> {
+        let start = self.plan.start(&*self.model, prompt)?;
+        let pipeline = self.pipeline(&self.reward, &start);
+        let proxy = self.proxy.as_ref().map(|proxy| self.pipeline(proxy, &start));
+        let proxy = proxy.as_ref().map(|proxy| proxy as &dyn Reward);
+        let (clock, schedule) = (WallClock(Instant::now()), NoiseSchedule::default());
+        let asked: (&dyn Denoiser, &dyn Reward) = (&*self.model, &pipeline);
+        let problem = self.problem(&start, &schedule, asked, proxy, &clock, cancel)?;
+        Ok(ask(&problem, &pipeline))
     }
 
     /// What may be placed where.

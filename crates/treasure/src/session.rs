@@ -14,11 +14,11 @@ use std::{
 
 use lru::LruCache;
 use serde_json::{Map, Value};
-use treasure_core::{Batcher, Denoiser, Event, Run, Traffic};
+use treasure_core::{Batcher, Denoiser, Event, Problem, Run, Traffic};
 use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver};
 use treasure_rewards::{
-    Composite, Explained, Interrupt, RUN_CACHE_BYTES, RemoteOptions, RewardOptions, Rewards, Spec,
-    TextOptions, TextReward, spec::Leaf,
+    Composite, Explained, Interrupt, Pipeline, RUN_CACHE_BYTES, RemoteOptions, RewardOptions,
+    Rewards, Spec, TextOptions, TextReward, spec::Leaf,
 };
 
 use treasure_text::{Rules, Start, TextModel};
@@ -338,6 +338,18 @@ impl Session {
     /// Makes one sample of a plan.
     pub fn run(&self, plan: &Plan, job: &Job, watch: Watch<'_>) -> Result<Sample> {
         self.parts(plan)?.make(job, watch, None, &mut to_the_end)
+    }
+
+    /// Lends the problem of a plan at a prompt, with the way from its sequences to text, to whoever asks
+    /// model and reward by hand; all that is asked is counted there.
+    pub fn pose<T>(
+        &self,
+        plan: &Plan,
+        prompt: &str,
+        cancel: Option<&AtomicBool>,
+        ask: impl FnOnce(&Problem<'_>, &Pipeline) -> T,
+    ) -> Result<T> {
+        self.parts(plan)?.pose(prompt, cancel, ask)
     }
 
     /// Makes one sample at the table where all of this session's searches share forward passes.

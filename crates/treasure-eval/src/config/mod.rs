@@ -1,11 +1,19 @@
-//! Experiment configs: what a preset file may say.
+//! Experiment configs: what a preset file may say (`docs/experiments.md`).
 //!
 //! Guarantee: an unknown key, an unknown size and a number outside its domain are errors that name
 //! the place; nothing is guessed.
 
-use std::{collections::BTreeMap, path::Path};
+mod method;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
+use treasure::{nearest, rewards::Spec};
+
+pub use method::{Budget, LengthWord, Many, MethodConfig, Steps};
 
 use crate::{Error, Result, presets};
 
@@ -65,53 +73,25 @@ impl BySize {
     }
 }
 
-/// How many candidates a best of N may look at.
+/// Where prompts come from.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-pub enum Particles {
-    /// One variant for each number.
-    Counts(Vec<usize>),
-    /// As many as make the same number of reward calls (`reward-calls`) or take the same time
-    /// (`seconds`) as TReASURe at `matched`.
-    Matched(Budget),
+pub enum Prompts {
+    /// So many of the paper's.
+    First(usize),
+    /// All of a JSON Lines file, which lies beside the config.
+    File(String),
 }
 
-/// A number of steps, or as many as tokens are generated (`"length"`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub enum Steps {
-    /// So many.
-    Number(usize),
-    /// As many as tokens: one reveal a step on average.
-    Length(LengthWord),
-}
-
-/// The word `length`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// Which text a reported perplexity is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum LengthWord {
-    /// The size's length.
-    Length,
-}
-
-impl Steps {
-    /// The number of steps when `length` tokens are generated.
-    pub fn at(self, length: usize) -> usize {
-        match self {
-            Self::Number(number) => number,
-            Self::Length(LengthWord::Length) => length,
-        }
-    }
-}
-
-/// What a matched control has in common with TReASURe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Budget {
-    /// The nominal number of reward calls, b + (n − 1) b m.
-    RewardCalls,
-    /// Wall clock, calibrated once.
-    Seconds,
+pub enum PplOf {
+    /// The continuation given the prompt; texts are averaged.
+    #[default]
+    Continuation,
+    /// The whole text; log-perplexities are averaged.
+    Text,
 }
 
 /// The settings of one size.
@@ -129,13 +109,16 @@ pub struct SizeConfig {
     pub steps: usize,
     /// Continuations of each prompt.
     pub continuations: usize,
-    /// How many of the prompts.
-    pub prompts: usize,
+    /// How many of the paper's prompts, or a file of one's own.
+    pub prompts: Prompts,
     /// Drop the blank lines in front of each prompt.
     #[serde(default)]
     pub strip_prompts: bool,
     /// The scorer of generative perplexity.
     pub ppl: String,
+    /// Which text that perplexity is of.
+    #[serde(default)]
+    pub ppl_of: PplOf,
     /// Which rewards, by name.
     pub rewards: Vec<String>,
     /// How many traces of each traced method are kept for the report.
@@ -167,53 +150,6 @@ pub struct RewardConfig {
     pub sizes: Option<Vec<Size>>,
 }
 
-/// A method with the settings to try.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MethodConfig {
-    /// The name in tables.
-    pub name: String,
-    /// `treasure`, `base`, `fhs`, `greedy`, `bon`, `fk`, `svdd`, `code` or `naive-tree`.
-    pub method: String,
-    /// Pairs (b, m), one variant each.
-    pub widths: Option<Vec<(usize, usize)>>,
-    /// Numbers of particles, one variant each, or what to match.
-    pub particles: Option<Particles>,
-    /// The pair (b, m) whose cost a matched control has.
-    pub matched: Option<(usize, usize)>,
-    /// Numbers of unmasking groups, one variant each.
-    pub groups: Option<Vec<usize>>,
-    /// `ancestral` or `first-hitting`.
-    pub sampler: Option<String>,
-    /// `resubstitute`, `previous`, `previous-argmax` or `posterior`.
-    pub value: Option<String>,
-    /// `top` or `nested`.
-    pub select: Option<String>,
-    /// Completions per particle in FK, or per parent in previous-step scoring.
-    pub x0_samples: Option<usize>,
-    /// FK's λ.
-    pub lambda: Option<f64>,
-    /// FK's potential.
-    pub potential: Option<String>,
-    /// FK resamples every so many steps.
-    pub resample_every: Option<usize>,
-    /// Steps of the sampler, one variant each, where they differ from the size's.
-    pub steps: Option<Vec<Steps>>,
-    /// At most this many prompts.
-    pub prompts: Option<BySize>,
-    /// The sizes it applies to; all when absent.
-    pub sizes: Option<Vec<Size>>,
-    /// Draw the candidates once and let every reward choose among them.
-    #[serde(default)]
-    pub shared: bool,
-    /// Keep traces of this method.
-    #[serde(default)]
-    pub trace: bool,
-    /// N of a wall-clock match that was calibrated before, by reward.
-    #[serde(default)]
-    pub calibrated: BTreeMap<String, usize>,
-}
-
 /// A whole experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -224,7 +160,7 @@ pub struct Config {
     pub title: String,
     /// What it measures.
     pub kind: Kind,
-    /// Follow the reference protocol of FK steering to the letter.
+    /// Whose conventions hold for text windows and lengths.
     #[serde(default)]
     pub protocol: Protocol,
     /// The root of all randomness.
@@ -236,6 +172,9 @@ pub struct Config {
     pub reward: Vec<RewardConfig>,
     /// The methods.
     pub method: Vec<MethodConfig>,
+    /// The folder that file names are relative to.
+    #[serde(skip)]
+    pub folder: PathBuf,
 }
 
 /// Whose conventions hold for text windows and lengths.
@@ -262,9 +201,15 @@ impl Config {
                     message: format!("cannot be read: {error}"),
                 }
             })?;
-            return Self::parse(name_or_path, &text);
+            let folder = Path::new(name_or_path).parent().unwrap_or(Path::new(""));
+            return Ok(Self { folder: folder.into(), ..Self::parse(name_or_path, &text)? });
         }
-        Err(Error::UnknownPreset { name: name_or_path.into(), known: presets::NAMES.join(", ") })
+        let near = nearest(name_or_path, presets::NAMES);
+        Err(Error::UnknownPreset {
+            name: name_or_path.into(),
+            known: presets::NAMES.join(", "),
+            near: near.map(str::to_owned),
+        })
     }
 
     /// A config from its text; `name` is for messages.
@@ -281,13 +226,23 @@ impl Config {
         {
             return fail(format!("name: expected letters, digits and dashes, got {:?}", self.name));
         }
+        for reward in &self.reward {
+            let judges = [&reward.accuracy, &reward.heldout, &reward.heldout_accuracy];
+            for spec in judges.into_iter().flatten().chain([&reward.spec]) {
+                if let Err(error) = spec.parse::<Spec>() {
+                    let hint =
+                        error.hint.iter().map(|hint| format!("; {hint}")).collect::<String>();
+                    return fail(format!("reward {:?}: {error}{hint}", reward.name));
+                }
+            }
+        }
         for (size, settings) in &self.size {
             let place = format!("size.{}", size.name());
             for (key, number) in [
                 ("length", settings.length),
                 ("steps", settings.steps),
                 ("continuations", settings.continuations),
-                ("prompts", settings.prompts),
+                ("prompts", if settings.prompts == Prompts::First(0) { 0 } else { 1 }),
             ] {
                 if number == 0 {
                     return fail(format!("{place}.{key}: expected at least 1, got 0"));
@@ -321,52 +276,6 @@ impl Config {
             method
                 .check()
                 .or_else(|message| fail(format!("method {:?}: {message}", method.name)))?;
-        }
-        Ok(())
-    }
-}
-
-impl MethodConfig {
-    fn check(&self) -> Result<(), String> {
-        const METHODS: [&str; 9] =
-            ["treasure", "base", "fhs", "greedy", "bon", "fk", "svdd", "code", "naive-tree"];
-        if !METHODS.contains(&self.method.as_str()) {
-            return Err(format!(
-                "method: expected one of {}, got {:?}",
-                METHODS.join(", "),
-                self.method
-            ));
-        }
-        let tree = matches!(self.method.as_str(), "treasure" | "naive-tree");
-        if tree && self.widths.as_ref().is_none_or(Vec::is_empty) {
-            return Err("widths: a tree search needs at least one pair [b, m]".into());
-        }
-        if matches!(self.method.as_str(), "bon" | "fk" | "svdd" | "code")
-            && self.particles.is_none()
-        {
-            return Err(
-                "particles: expected a list of numbers, \"reward-calls\" or \"seconds\"".into()
-            );
-        }
-        if matches!(self.particles, Some(Particles::Matched(_)))
-            && (self.method != "bon" || self.matched.is_none())
-        {
-            return Err(
-                "particles: only bon can be matched, and matched = [b, m] says to what".into()
-            );
-        }
-        if self.shared && self.method != "bon" {
-            return Err("shared: only the candidates of bon can be shared".into());
-        }
-        let widths = self.widths.iter().flatten().flat_map(|&(b, m)| [b, m]);
-        let counts = match &self.particles {
-            Some(Particles::Counts(counts)) => counts.as_slice(),
-            _ => &[],
-        };
-        let steps = self.steps.iter().flatten().map(|steps| steps.at(1));
-        let others = self.groups.iter().flatten().copied().chain(steps);
-        if widths.chain(counts.iter().copied()).chain(others).any(|number| number == 0) {
-            return Err("widths, particles, groups and steps: expected at least 1, got 0".into());
         }
         Ok(())
     }
