@@ -97,7 +97,7 @@ type Renamed = Vec<(&'static str, &'static str)>;
 pub(crate) fn read(app: &App, api: Api, body: &[u8]) -> Result<Ask> {
     let mut fields = Fields::parse(body)?;
     let model = app.served(fields.text("model")?.as_deref())?;
-    constraint::take(&mut fields)?;
+    let form = constraint::take(&mut fields)?;
     let mut own = fields.under("treasure", "treasure.")?;
     let template = own.text("template")?.filter(|text| !text.is_empty());
     let (prompts, suffix) = match api {
@@ -123,7 +123,10 @@ pub(crate) fn read(app: &App, api: Api, body: &[u8]) -> Result<Ask> {
     let stop = stops(&mut fields)?;
     let stream = streaming(&mut fields, &mut own)?;
     let echo = api == Api::Completions && fields.flag("echo")?.unwrap_or(false);
-    let (request, renamed) = request(&mut fields, own, &model, template.clone())?;
+    let (mut request, mut renamed) = request(&mut fields, own, &model, template.clone())?;
+    if let Some(form) = form {
+        renamed.push(form.fill(&mut request)?);
+    }
     openai::take(fields)?;
 
     let shown = match (&template, &suffix) {

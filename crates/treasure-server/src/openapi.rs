@@ -193,7 +193,7 @@ fn common(limits: &Limits) -> Map<String, Value> {
         fields.insert(neutral.name.to_owned(), json!({"description": description}));
     }
     for name in constraint::FIELDS {
-        fields.insert((*name).to_owned(), json!({"description": "Not supported yet."}));
+        fields.insert((*name).to_owned(), json!({"description": "The form of the output."}));
     }
     fields
 }

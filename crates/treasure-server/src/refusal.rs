@@ -116,7 +116,7 @@ impl Refusal {
     /// `renamed` are options that came by another name, as `(option, field)`.
     pub fn of_request(error: &Error, renamed: &[(&str, &str)]) -> Self {
         let message = error.chain().join(": ");
-        let refusal = Self::new(StatusCode::BAD_REQUEST, message);
+        let refusal = Self::new(status_of(error), message);
         let refusal = match error.hint() {
             Some(hint) => refusal.with_hint(hint),
             None => refusal,
@@ -129,7 +129,7 @@ impl Refusal {
     /// program's or another machine's.
     pub fn of_run(error: &Error, outside: bool) -> Self {
         let status = match error.kind() {
-            ErrorKind::Request => StatusCode::BAD_REQUEST,
+            ErrorKind::Request | ErrorKind::Constraint => status_of(error),
             ErrorKind::Reward if outside => StatusCode::BAD_GATEWAY,
             // What a request asked for and its own arithmetic could not give.
             ErrorKind::Reward | ErrorKind::Search | ErrorKind::Stopped => {
@@ -193,6 +193,14 @@ impl IntoResponse for Refusal {
         // The log tells it with the request's id.
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+/// A request that makes no sense, or one that cannot be met.
+fn status_of(error: &Error) -> StatusCode {
+    match error.kind() {
+        ErrorKind::Constraint => StatusCode::UNPROCESSABLE_ENTITY,
+        _ => StatusCode::BAD_REQUEST,
     }
 }
 

@@ -78,7 +78,7 @@ fn defaults() -> Map<String, Value> {
     if let Some(reward) = plan(&Request::default()).remove("reward") {
         defaults.insert("reward".into(), reward);
     }
-    for own in ["judge", "template", "keys"] {
+    for own in ["judge", "template", "matches", "json_schema", "choices", "keys"] {
         defaults.shift_remove(own);
     }
     defaults
@@ -90,6 +90,16 @@ fn described(field: &str) -> Value {
     let count = |least: u64, description: &str| json!({"type": "integer", "minimum": least, "description": description});
     match field {
         "template" => text("A text with holes instead of a prompt: `The [MASK:5] was [MASK:12].`"),
+        "matches" => text("The continuation matches this regular expression, whole."),
+        "json_schema" => json!({
+            "type": ["object", "boolean"],
+            "description": "The continuation is JSON that is valid under this schema.",
+        }),
+        "choices" => json!({
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "The continuation is one of these.",
+        }),
         "reward" => text(
             "What to aim for, such as `sentiment=negative + 0.5*perplexity`; GET /v1/rewards lists what there is.",
         ),

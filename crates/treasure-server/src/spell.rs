@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use treasure::{
     core::TokenId,
-    rewards::{Piece, Start, TextModel},
+    text::{Piece, Start, TextModel},
 };
 
 /// What a mask looks like.

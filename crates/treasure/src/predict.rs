@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use treasure_core::{At, Bans, Denoiser as _, MaskedSeq, Question, State, Want};
 use treasure_models::MaskedLm;
-use treasure_rewards::Start;
+use treasure_text::Start;
 
 use crate::{Error, Result, Template};
 

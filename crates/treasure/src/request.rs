@@ -28,6 +28,12 @@ pub struct Request {
     pub prompt: Option<String>,
     /// A text with holes, instead of a prompt.
     pub template: Option<String>,
+    /// The continuation must match this regular expression, whole.
+    pub matches: Option<String>,
+    /// The continuation must be JSON that is valid under this schema.
+    pub json_schema: Option<Value>,
+    /// The continuation must be one of these.
+    pub choices: Option<Vec<String>>,
     /// What to aim for.
     pub reward: Option<String>,
     /// How the weights of rewards are held.
@@ -75,6 +81,9 @@ pub const FIELDS: &[&str] = &[
     "as",
     "prompt",
     "template",
+    "matches",
+    "json_schema",
+    "choices",
     "reward",
     "reward_dtype",
     "judge",

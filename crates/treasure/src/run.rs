@@ -7,13 +7,14 @@ use std::{
 
 use serde_json::{Map, Value, json};
 use treasure_core::{
-    AnswerKind, Clock, Deadline, Denoiser, Error as CoreError, Limits, NoiseSchedule, Outcome,
-    Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
+    AnswerKind, Clock, Constraint, Deadline, Denoiser, Error as CoreError, Limits, NoiseSchedule,
+    Outcome, Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
 };
-use treasure_rewards::{Composite, Pipeline, Start, TextModel, TextOptions, TextReward, metrics};
+use treasure_rewards::{Composite, Pipeline, TextOptions, TextReward, metrics};
+use treasure_text::{Rules, Start, TextModel};
 
 use crate::{
-    Cost, Error, HeldOut, Plan, ROW_VERSION, Result, Sample,
+    Cost, Error, ErrorKind, HeldOut, Plan, ROW_VERSION, Result, Sample,
     frame::{Follower, Show, Tell},
     sample_key,
 };
@@ -58,6 +59,7 @@ pub(crate) struct Parts {
     pub proxy: Option<Arc<Composite>>,
     pub judges: Vec<(String, Arc<Composite>)>,
     pub fluency: Option<Arc<dyn TextReward>>,
+    pub rules: Option<Arc<Rules>>,
 }
 
 /// The wall clock since a sample began.
@@ -70,21 +72,6 @@ impl Clock for WallClock {
 }
 
 impl Parts {
-    /// Where a search starts.
-    pub(crate) fn start(&self, prompt: &str) -> Result<Start> {
-        let (plan, model) = (&self.plan, &*self.model);
-        Ok(match &plan.template {
-            Some(template) => Start::template(model, &template.parts)?,
-            None => Start::under(
-                plan.preset.conventions(),
-                model,
-                prompt,
-                plan.length,
-                plan.min_length,
-            )?,
-        })
-    }
-
     /// The text that the randomness of a job hangs on.
     pub(crate) fn start_text<'a>(&'a self, prompt: &'a str) -> std::borrow::Cow<'a, str> {
         match &self.plan.template {
@@ -111,7 +98,7 @@ impl Parts {
         let began = Instant::now();
         let clock = WallClock(began);
         let plan = &self.plan;
-        let start = self.start(&job.prompt)?;
+        let start = plan.start(&*self.model, &job.prompt)?;
         let pipeline = self.pipeline(&self.reward, &start);
         let proxy = self.proxy.as_ref().map(|proxy| self.pipeline(proxy, &start));
         let model: Arc<dyn Denoiser> = self.model.clone();
@@ -119,27 +106,13 @@ impl Parts {
             let shared: Arc<dyn Reward> = self.reward.clone();
             (seat.denoiser(model.clone()), seat.reward(&pipeline, shared))
         });
-        let (denoiser, reward): (&dyn Denoiser, &dyn Reward) = match &seated {
+        let asked: (&dyn Denoiser, &dyn Reward) = match &seated {
             Some((denoiser, reward)) => (denoiser, reward),
             None => (&*model, &pipeline),
         };
-        let limits = Limits {
-            max_nfe: plan.max_nfe,
-            max_reward_calls: plan.max_reward_calls,
-            deadline: plan
-                .max_seconds
-                .map(|seconds| Deadline { clock: &clock, at: Duration::from_secs_f64(seconds) }),
-            target_reward: plan.target_reward,
-            cancel: watch.cancel,
-        };
+        let proxy = proxy.as_ref().map(|proxy| proxy as &dyn Reward);
         let schedule = NoiseSchedule::default();
-        let (state, bans) = (start.state.clone(), start.bans.clone());
-        let mut problem = Problem::new(state, &schedule, denoiser, reward, bans, limits)?
-            .with_ends(&start.ends)
-            .with_answer(plan.answer);
-        if let Some(proxy) = &proxy {
-            problem = problem.with_proxy(proxy);
-        }
+        let problem = self.problem(&start, &schedule, asked, proxy, &clock, watch.cancel)?;
         let trace = watch.trace.then(|| self.trace(job, &start));
         let mut follower =
             Follower::new(&*self.model, &start.ends, watch.frames, watch.events, trace);
@@ -159,6 +132,65 @@ impl Parts {
         let mut sample = self.row(job, &start, &pipeline, found, seconds)?;
         sample.trace = trace;
         Ok(sample)
+    }
+
+    /// The problem of this plan at a start.
+    fn problem<'a>(
+        &'a self,
+        start: &Start,
+        schedule: &'a NoiseSchedule,
+        (denoiser, reward): (&'a dyn Denoiser, &'a dyn Reward),
+        proxy: Option<&'a dyn Reward>,
+        clock: &'a WallClock,
+        cancel: Option<&'a AtomicBool>,
+    ) -> Result<Problem<'a>> {
+        let plan = &self.plan;
+        let limits = Limits {
+            max_nfe: plan.max_nfe,
+            max_reward_calls: plan.max_reward_calls,
+            deadline: plan
+                .max_seconds
+                .map(|seconds| Deadline { clock, at: Duration::from_secs_f64(seconds) }),
+            target_reward: plan.target_reward,
+            cancel,
+        };
+        let (state, constraint) = (start.state.clone(), self.constraint(start)?);
+        let problem = Problem::new(state, schedule, denoiser, reward, constraint, limits)?
+            .with_ends(&start.ends)
+            .with_answer(plan.answer);
+        Ok(match proxy {
+            Some(proxy) => problem.with_proxy(proxy),
+            None => problem,
+        })
+    }
+
+    /// Lends the problem of this plan at a prompt, with the way from its sequences to text.
+    pub(crate) fn pose<T>(
+        &self,
+        prompt: &str,
+        cancel: Option<&AtomicBool>,
+        ask: impl FnOnce(&Problem<'_>, &Pipeline) -> T,
+    ) -> Result<T> {
+        let start = self.plan.start(&*self.model, prompt)?;
+        let pipeline = self.pipeline(&self.reward, &start);
+        let proxy = self.proxy.as_ref().map(|proxy| self.pipeline(proxy, &start));
+        let proxy = proxy.as_ref().map(|proxy| proxy as &dyn Reward);
+        let (clock, schedule) = (WallClock(Instant::now()), NoiseSchedule::default());
+        let asked: (&dyn Denoiser, &dyn Reward) = (&*self.model, &pipeline);
+        let problem = self.problem(&start, &schedule, asked, proxy, &clock, cancel)?;
+        Ok(ask(&problem, &pipeline))
+    }
+
+    /// What may be placed where.
+    fn constraint(&self, start: &Start) -> Result<Arc<dyn Constraint>> {
+        let patterns = match &self.rules {
+            Some(rules) => rules.constraint(start, self.plan.min_length)?,
+            None => None,
+        };
+        Ok(match patterns {
+            Some(patterns) => Arc::new(patterns),
+            None => Arc::new(start.bans.clone()),
+        })
     }
 
     /// A trace that begins with what only the caller knows, token texts included.
@@ -197,12 +229,25 @@ impl Parts {
             }
         };
         let continuation = rendered.continuation().to_string();
+        if let Some(rule) = &plan.rule
+            && !rule.accepts(&continuation)?
+        {
+            // The tables say otherwise, so decoding did something that they do not know.
+            return Err(Error::new(
+                ErrorKind::Search,
+                format!("constraint: expected a text that satisfies it, got {continuation:?}"),
+            )
+            .with_hint("please report the tokenizer and the constraint"));
+        }
         let held_out = self.held_out(&rendered.text, &continuation)?;
         Ok(Sample {
             version: ROW_VERSION,
             prompt: rendered.text[..rendered.prompt_bytes].to_string(),
             continuation,
-            cut: !start.ends.is_empty() && rendered.tokens.len() >= start.state.n_masked(),
+            // What satisfies a constraint is whole, however long.
+            cut: plan.rule.is_none()
+                && !start.ends.is_empty()
+                && rendered.tokens.len() >= start.state.n_masked(),
             text: rendered.text,
             tokens: rendered.tokens,
             reward,

@@ -14,12 +14,14 @@ use std::{
 
 use lru::LruCache;
 use serde_json::{Map, Value};
-use treasure_core::{Batcher, Denoiser, Event, Run, Traffic};
+use treasure_core::{Batcher, Denoiser, Event, Problem, Run, Traffic};
 use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver};
 use treasure_rewards::{
-    Composite, Explained, Interrupt, RUN_CACHE_BYTES, RemoteOptions, RewardOptions, Rewards, Spec,
-    TextModel, TextReward, spec::Leaf,
+    Composite, Explained, Interrupt, Pipeline, RUN_CACHE_BYTES, RemoteOptions, RewardOptions,
+    Rewards, Spec, TextOptions, TextReward, spec::Leaf,
 };
+
+use treasure_text::{Rules, Start, TextModel};
 
 use crate::{
     Error, ErrorKind, Frame, Plan, Predicted, Request, Result, Sample,
@@ -81,6 +83,8 @@ struct Inner {
     own: Mutex<HashMap<String, Arc<dyn TextReward>>>,
     /// The rewards that were used last, by specification and conventions.
     built: Mutex<LruCache<String, Arc<Composite>>>,
+    /// Tables of constraints, by denoiser.
+    rules: Arc<Mutex<HashMap<String, Arc<Rules>>>>,
 }
 
 /// Rewards that are kept once built; a process that serves strangers must not keep them all.
@@ -126,6 +130,7 @@ impl Session {
             models,
             own: Mutex::default(),
             built: Mutex::new(LruCache::new(BUILT)),
+            rules: Arc::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -140,6 +145,7 @@ impl Session {
             models: self.inner.models.clone(),
             own: Mutex::new(lock(&self.inner.own).clone()),
             built: Mutex::new(LruCache::new(BUILT)),
+            rules: self.inner.rules.clone(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -211,8 +217,10 @@ impl Session {
         for (written, leaf) in spec.leaves() {
             check_shipped(written, leaf)?;
         }
-        let key =
-            format!("{text}\n{:?}\n{:?}\n{:?}", options.preset, options.load, options.cache_bytes);
+        let key = format!(
+            "{text}\n{:?}\n{:?}\n{:?}",
+            options.conventions, options.load, options.cache_bytes
+        );
         if let Some(built) = lock(&self.inner.built).get(&key) {
             return Ok(built.clone());
         }
@@ -236,7 +244,7 @@ impl Session {
         let own = &self.inner.options;
         let defaults = RewardOptions::default();
         RewardOptions {
-            preset: plan.preset.conventions(),
+            conventions: plan.preset.conventions(),
             batch: own.reward_batch,
             cache_bytes: own.cache_bytes,
             load: LoadOptions { dtype: plan.reward_dtype, ..LoadOptions::default() },
@@ -245,6 +253,21 @@ impl Session {
             interrupt: own.interrupt.clone(),
             own: defaults.own,
         }
+    }
+
+    /// The tables of constraints of a plan's denoiser, if the plan has a constraint.
+    fn rules(&self, plan: &Plan, model: &dyn TextModel) -> Result<Option<Arc<Rules>>> {
+        if !plan.is_constrained() {
+            return Ok(None);
+        }
+        let key = format!("{}\n{:?}", plan.model, plan.load);
+        let mut known = lock(&self.inner.rules);
+        if let Some(rules) = known.get(&key) {
+            return Ok(Some(rules.clone()));
+        }
+        let rules = Arc::new(Rules::of(model)?);
+        known.insert(key, rules.clone());
+        Ok(Some(rules))
     }
 
     /// Loads all that a plan names, the denoiser beside the rewards.
@@ -263,19 +286,21 @@ impl Session {
         let model =
             model.map_err(|_| Error::new(ErrorKind::Model, "loading the model panicked"))??;
         let (reward, proxy, judges) = rewards?;
+        let rules = self.rules(plan, &*model)?;
         let model = match self.inner.options.batch_size {
             Some(size) => Arc::new(Portioned { inner: model, size: size.max(1) }),
             None => model,
         };
         Ok(Parts {
             plan_row: plan.to_value(),
-            text: plan.preset.conventions().text_options(&plan.reward),
+            text: TextOptions::under(plan.preset.conventions(), &plan.reward),
             fluency: self.fluency(plan)?,
             plan: plan.clone(),
             model,
             reward,
             proxy,
             judges,
+            rules,
         })
     }
 
@@ -284,7 +309,8 @@ impl Session {
         if plan.judge.is_empty() {
             return Ok(None);
         }
-        let options = RewardOptions { preset: Default::default(), ..self.reward_options(plan) };
+        let options =
+            RewardOptions { conventions: Default::default(), ..self.reward_options(plan) };
         let rewards = Rewards::new(self.inner.store.clone(), options);
         if treasure_pocket::model("scorer").is_some() {
             return Ok(Some(rewards.leaf("perplexity", &Leaf::Perplexity)?));
@@ -292,6 +318,16 @@ impl Session {
         let named = plan.judge.iter().chain([&plan.reward]).flat_map(Spec::leaves);
         let scorer = named.into_iter().find(|(_, leaf)| matches!(leaf, Leaf::Scorer { .. }));
         Ok(scorer.map(|(name, leaf)| rewards.leaf(name, leaf)).transpose()?)
+    }
+
+    /// Where a search of a plan starts, after checking that its constraint can be met there.
+    pub fn start(&self, plan: &Plan, prompt: &str) -> Result<Start> {
+        let model = self.model(&plan.model, &plan.load)?;
+        let start = plan.start(&*model, prompt)?;
+        if let Some(rules) = self.rules(plan, &*model)? {
+            rules.constraint(&start, plan.min_length)?;
+        }
+        Ok(start)
     }
 
     /// Loads what a plan names, so that a first search does not wait for it.
@@ -302,6 +338,18 @@ impl Session {
     /// Makes one sample of a plan.
     pub fn run(&self, plan: &Plan, job: &Job, watch: Watch<'_>) -> Result<Sample> {
         self.parts(plan)?.make(job, watch, None, &mut to_the_end)
+    }
+
+    /// Lends the problem of a plan at a prompt, with the way from its sequences to text, to whoever asks
+    /// model and reward by hand; all that is asked is counted there.
+    pub fn pose<T>(
+        &self,
+        plan: &Plan,
+        prompt: &str,
+        cancel: Option<&AtomicBool>,
+        ask: impl FnOnce(&Problem<'_>, &Pipeline) -> T,
+    ) -> Result<T> {
+        self.parts(plan)?.pose(prompt, cancel, ask)
     }
 
     /// Makes one sample at the table where all of this session's searches share forward passes.
@@ -478,6 +526,13 @@ impl<'s> Ask<'s> {
     ) -> Self {
         self.request.reward = Some(format!("own:{name}"));
         self.session.add_reward(FnReward { name: name.to_owned(), score });
+        self
+    }
+
+    /// The continuation must match this regular expression, whole, whatever the reward.
+    #[must_use]
+    pub fn matches(mut self, regex: impl Into<String>) -> Self {
+        self.request.matches = Some(regex.into());
         self
     }
 
@@ -668,14 +723,14 @@ impl Denoiser for Portioned {
     }
 }
 
-impl treasure_rewards::Detokenize for Portioned {
-    fn decode(&self, ids: &[u32]) -> treasure_rewards::Result<String> {
+impl treasure_text::Detokenize for Portioned {
+    fn decode(&self, ids: &[u32]) -> treasure_text::Result<String> {
         self.inner.decode(ids)
     }
 }
 
 impl TextModel for Portioned {
-    fn tokenizer(&self) -> treasure_models::Result<&treasure_models::Tokenizer> {
+    fn tokenizer(&self) -> treasure_text::Result<&treasure_models::Tokenizer> {
         self.inner.tokenizer()
     }
 

@@ -266,3 +266,31 @@ fn compare_matches_the_budget_of_the_first_method() {
     ));
     assert!(table.starts_with("method"), "{table}");
 }
+
+#[test]
+fn compare_gives_all_methods_one_budget_that_none_exceeds() {
+    let (model, reward) = (golden("mdlm"), format!("hf:{}#LABEL_2", golden("roberta_cls")));
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("it.svg").display().to_string();
+    let methods = "treasure,bon,smc,pg,dts,dts-star,iterref,svdd,fhs";
+    #[rustfmt::skip]
+    let mut args = vec![
+        "compare", "The lake", "The sea", "--samples", "2", "--json", "--model", &model, "--reward",
+        &reward, "--length", "8", "--methods", methods, "--max-nfe", "60", "--sampler", "first-hitting",
+    ];
+    if cfg!(feature = "eval") {
+        args.extend(["--picture", &picture]);
+    }
+    let found = rows(&run(&args, 0));
+    assert_eq!(found.len(), 9 * 2 * 2);
+    for row in &found {
+        assert_eq!((&row["plan"]["budget"], &row["plan"]["match"]), (&60.0.into(), &"nfe".into()));
+        let (method, spent) = (&row["method"], row["cost"]["nfe"].as_u64().unwrap());
+        assert!(spent <= 60, "{method}: {spent}");
+        assert!(spent > 20 || method == "fhs", "{method} has much left: {spent}");
+    }
+    if cfg!(feature = "eval") {
+        let picture = std::fs::read_to_string(&picture).unwrap();
+        assert!(picture.contains("model calls (NFE)") && picture.contains("dts-star"));
+    }
+}

@@ -13,9 +13,9 @@ use axum::{
 };
 use serde_json::Value;
 use treasure::{
-    Plan, Watch,
+    Watch,
     core::{Event, TokenId},
-    rewards::{Start, TextModel},
+    text::{Start, TextModel},
 };
 
 use crate::{
@@ -157,26 +157,16 @@ fn prepare_now(app: &App, ask: &Ask) -> Result<Prepared> {
     let mut starts = Vec::new();
     for search in &ask.searches {
         if search.job.prompt_index == starts.len() {
-            let start = start(&*model, &search.plan, &search.job.prompt);
+            let start = app.session.start(&search.plan, &search.job.prompt);
             let beside =
                 if search.plan.template.is_some() { "treasure.template" } else { "prompt" };
-            let wrong = |error| Refusal::of_request(&treasure::Error::from(error), &[]);
+            let wrong = |error: treasure::Error| Refusal::of_request(&error, &[]);
             starts.push(start.map_err(|error| wrong(error).beside(beside))?);
         }
     }
     let given = |start: &Start| start.state.len() - start.state.n_masked();
     let prompt_tokens = starts.iter().map(given).sum();
     Ok(Prepared { model, starts, prompt_tokens })
-}
-
-fn start(model: &dyn TextModel, plan: &Plan, prompt: &str) -> treasure::models::Result<Start> {
-    match &plan.template {
-        Some(template) => Start::template(model, &template.parts),
-        None => {
-            let conventions = plan.preset.conventions();
-            Start::under(conventions, model, prompt, plan.length, plan.min_length)
-        }
-    }
 }
 
 /// Delivers an answer, or says that there will be none.

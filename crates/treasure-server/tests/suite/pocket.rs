@@ -35,4 +35,35 @@ async fn the_pocket_models_write_towards_a_reward_in_frames() {
     let spelt: String = tokens.iter().map(|token| token["text"].as_str().unwrap()).collect();
     assert_eq!(spelt, format!("The old dog{}", choice["text"].as_str().unwrap()));
     assert!(tokens.iter().filter(|token| token.get("p").is_some()).count() >= 1);
+    forms_of_output_hold(&app).await;
+}
+
+async fn forms_of_output_hold(app: &std::sync::Arc<App>) {
+    let ask = |name: &str, value: Value| {
+        let mut body = json!({"model": "pocket", "prompt": "My dog is", "max_tokens": 16, "treasure": {"reward": "sentiment=negative"}});
+        body[name] = value;
+        body
+    };
+    let text = async |body: Value| {
+        let answer = complete(app, body).await.ok();
+        answer["choices"][0]["text"].as_str().unwrap().to_owned()
+    };
+    let choices = json!([" red", " sad", " a happy dog"]);
+    for name in ["guided_choice", "structured_outputs"] {
+        let value =
+            if name == "guided_choice" { choices.clone() } else { json!({"choice": choices}) };
+        let got = text(ask(name, value)).await;
+        assert!(choices.as_array().unwrap().contains(&json!(got)), "{got}");
+    }
+    let got = text(ask("guided_regex", json!(" [a-z]+ [0-9]{2}!"))).await;
+    let digits = got.strip_suffix('!').unwrap().rsplit(' ').next().unwrap();
+    assert!(digits.len() == 2 && digits.parse::<u8>().is_ok(), "{got}");
+    let schema =
+        json!({"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]});
+    let format = json!({"type": "json_schema", "json_schema": {"name": "dog", "schema": schema}});
+    let got = text(ask("response_format", format)).await;
+    let value: Value = serde_json::from_str(&got).unwrap();
+    assert!(value["age"].is_i64(), "{got}");
+    let refused = complete(app, ask("guided_regex", json!("a{200}"))).await;
+    assert_eq!(refused.status.as_u16(), 422);
 }
