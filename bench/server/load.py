@@ -193,9 +193,9 @@ def first_frame(server, found):
 
 
 def stop(server):
-    """SIGTERM with 16 searches under way: each is answered, and the process ends with 0."""
+    """SIGTERM with 16 searches, 8 of them waiting: each is answered, and the process ends with 0."""
     found = collections.Counter()
-    threads = [threading.Thread(target=lambda n=n: found.update([server.ask(body(3000 + n, 48))[0]])) for n in range(16)]
+    threads = [threading.Thread(target=lambda n=n: found.update([server.ask(body(3000 + n))[0]])) for n in range(16)]
     for thread in threads:
         thread.start()
     while server.metric("treasure_searches_running") + server.metric("treasure_queue_length") < 16:

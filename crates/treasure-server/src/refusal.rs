@@ -168,9 +168,11 @@ impl Refusal {
         }})
     }
 
-    /// The message in one line, for the log.
+    /// The message in one line, for the log: without what the client sent.
     pub fn line(&self) -> String {
-        excerpt(&Value::from(self.message.as_str()))
+        let line = self.message.lines().next().unwrap_or_default();
+        let line = line.split_once(", got ").map_or(line, |(expected, _)| expected);
+        line.chars().take(200).collect()
     }
 }
 

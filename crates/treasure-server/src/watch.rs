@@ -12,7 +12,7 @@ use std::{
 
 use axum::{
     extract::{MatchedPath, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -25,6 +25,9 @@ use crate::{
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// What proxies call a request whose client left.
+const LEFT: u16 = 499;
 
 /// The id of a request: its client's, or one of ours.
 #[derive(Clone)]
@@ -58,45 +61,78 @@ fn id_of(headers: &HeaderMap) -> String {
     given.filter(sane).map_or_else(fresh_id, str::to_owned)
 }
 
+/// What becomes of a request: counted and written once, as 499 where the client left before its answer.
+struct Line {
+    app: Arc<App>,
+    began: Instant,
+    id: String,
+    route: String,
+    method: Method,
+    path: String,
+    key: Option<String>,
+    status: u16,
+    error: Option<String>,
+    param: Option<String>,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let seconds = self.began.elapsed().as_secs_f64();
+        self.app.metrics.answered(&self.route, self.method.as_str(), self.status, seconds);
+        // Those who look every few seconds would fill the log.
+        if matches!(self.route.as_str(), "/health" | "/ready" | "/metrics") {
+            return;
+        }
+        self.app.log.say(
+            "request",
+            json!({
+                "id": self.id,
+                "method": self.method.as_str(),
+                "path": self.path.chars().take(200).collect::<String>(),
+                "status": self.status,
+                "seconds": (seconds * 1e6).round() / 1e6,
+                "key": self.key,
+                "error": self.error,
+                "param": self.param,
+            }),
+        );
+    }
+}
+
 /// Gives a request its id and its client, counts it, and writes its line.
 pub(crate) async fn around(
     State(app): State<Arc<App>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let began = Instant::now();
-    let id = id_of(request.headers());
-    let route =
-        request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut key = None;
-    let mut response = match admit(&app, &route, &request) {
+    let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str);
+    let mut line = Line {
+        began: Instant::now(),
+        id: id_of(request.headers()),
+        route: route.to_owned(),
+        method: request.method().clone(),
+        path: request.uri().path().to_owned(),
+        key: None,
+        status: LEFT,
+        error: None,
+        param: None,
+        app: app.clone(),
+    };
+    let mut response = match admit(&app, &line.route, &request) {
         Ok(client) => {
-            key.clone_from(&client.key);
+            line.key.clone_from(&client.key);
             request.extensions_mut().insert(client);
-            request.extensions_mut().insert(RequestId(id.clone()));
+            request.extensions_mut().insert(RequestId(line.id.clone()));
             next.run(request).await
         }
         Err(refusal) => refusal.into_response(),
     };
-    let seconds = began.elapsed().as_secs_f64();
-    let status = response.status().as_u16();
-    app.metrics.answered(&route, method.as_str(), status, seconds);
-    let refused = response.extensions().get::<Refusal>();
-    app.log.say(
-        "request",
-        json!({
-            "id": id,
-            "method": method.as_str(),
-            "path": path.chars().take(200).collect::<String>(),
-            "status": status,
-            "seconds": (seconds * 1e6).round() / 1e6,
-            "key": key,
-            "error": refused.map(Refusal::line),
-            "param": refused.and_then(|refusal| refusal.param.clone()),
-        }),
-    );
-    if let Ok(id) = HeaderValue::from_str(&id) {
+    line.status = response.status().as_u16();
+    if let Some(refused) = response.extensions().get::<Refusal>() {
+        line.error = Some(refused.line());
+        line.param.clone_from(&refused.param);
+    }
+    if let Ok(id) = HeaderValue::from_str(&line.id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
