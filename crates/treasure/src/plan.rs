@@ -12,7 +12,7 @@ use treasure_rewards::{
     spec::{Kind, Leaf, ValueKind},
 };
 
-use crate::{Error, KEYS, Request, Result, Template, bounds, defaults};
+use crate::{Error, KEYS, Request, Result, Template, bounds, defaults, given::Given};
 
 /// Whose conventions a run follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +80,7 @@ pub struct Plan {
     /// The template, if the holes of one are filled.
     pub template: Option<Template>,
     template_text: Option<String>,
+    pub(crate) given: Option<Given>,
     /// Generated tokens.
     pub length: usize,
     /// No end of text before this many.
@@ -116,6 +117,7 @@ impl Plan {
             return Err(Error::request("template: expected a prompt or a template, got both"));
         }
         let template = request.template.as_deref().map(Template::parse).transpose()?;
+        let given = given(request)?;
         let (length, min_length) = lengths(request, preset, template.as_ref())?;
         let reward: Spec = request.reward.as_deref().unwrap_or("perplexity").parse()?;
         let screen = request.screen.as_deref().map(|text| spec("screen", text)).transpose()?;
@@ -156,6 +158,7 @@ impl Plan {
             screen,
             template,
             template_text: request.template.clone(),
+            given,
             length,
             min_length,
             samples,
@@ -202,6 +205,10 @@ impl Plan {
             if let Value::Object(rest) = rest {
                 plan.extend(rest);
             }
+            if let Some(given) = &self.given {
+                plan.insert("text".into(), json!(given.text));
+                plan.insert("keep".into(), json!(given.keep));
+            }
         }
         plan
     }
@@ -239,10 +246,10 @@ impl Plan {
                 Some(value) => method += &format!(" {letter}={value}"),
             }
         }
-        let mut line = format!(
-            "plan: {} · reward {} · {method} · {} tokens",
-            self.model, self.reward, self.length
-        );
+        let mut line = format!("plan: {} · reward {} · {method}", self.model, self.reward);
+        if self.given.is_none() {
+            line += &format!(" · {} tokens", self.length);
+        }
         if self.template.is_none() && self.min_length > 0 {
             line += &format!(" (no end before {})", self.min_length);
         }
@@ -289,11 +296,36 @@ fn load_options(request: &Request) -> Result<LoadOptions> {
     })
 }
 
+/// The finished text of a request, if it has one.
+fn given(request: &Request) -> Result<Option<Given>> {
+    let Some(text) = &request.text else {
+        return match request.keep {
+            Some(_) => Err(Error::request("keep: expected a text beside it, got none")),
+            None => Ok(None),
+        };
+    };
+    if request.prompt.as_deref().is_some_and(|prompt| !prompt.is_empty())
+        || request.template.is_some()
+    {
+        return Err(Error::request("text: expected a text alone, got a prompt or template too"));
+    }
+    let method = request.method.as_deref().unwrap_or("treasure");
+    if method != "refine" {
+        return Err(Error::request(format!("text: method {method} has no use for it"))
+            .with_hint("choose the method refine, or give the beginning as a prompt"));
+    }
+    Given::new(text.clone(), request.keep.clone()).map(Some)
+}
+
 fn lengths(
     request: &Request,
     preset: Preset,
     template: Option<&Template>,
 ) -> Result<(usize, usize)> {
+    if request.text.is_some() {
+        // As many as the text has, which its tokenizer will say.
+        return Ok((0, 0));
+    }
     if let Some(template) = template {
         for (given, option) in [(request.length, "length"), (request.min_length, "min_length")] {
             if given.is_some_and(|given| given != template.n_masks()) {

@@ -28,6 +28,10 @@ pub struct Request {
     pub prompt: Option<String>,
     /// A text with holes, instead of a prompt.
     pub template: Option<String>,
+    /// A finished text to make better, for the method `refine`.
+    pub text: Option<String>,
+    /// What must not change in it, as a regular expression.
+    pub keep: Option<String>,
     /// What to aim for.
     pub reward: Option<String>,
     /// How the weights of rewards are held.
@@ -75,6 +79,8 @@ pub const FIELDS: &[&str] = &[
     "as",
     "prompt",
     "template",
+    "text",
+    "keep",
     "reward",
     "reward_dtype",
     "judge",

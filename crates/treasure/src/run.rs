@@ -73,6 +73,9 @@ impl Parts {
     /// Where a search starts.
     pub(crate) fn start(&self, prompt: &str) -> Result<Start> {
         let (plan, model) = (&self.plan, &*self.model);
+        if let Some(given) = &plan.given {
+            return given.start(model);
+        }
         Ok(match &plan.template {
             Some(template) => Start::template(model, &template.parts)?,
             None => Start::under(
@@ -87,9 +90,10 @@ impl Parts {
 
     /// The text that the randomness of a job hangs on.
     pub(crate) fn start_text<'a>(&'a self, prompt: &'a str) -> std::borrow::Cow<'a, str> {
-        match &self.plan.template {
-            Some(template) => template.canonical().into(),
-            None => prompt.into(),
+        match (&self.plan.given, &self.plan.template) {
+            (Some(given), _) => given.text.as_str().into(),
+            (None, Some(template)) => template.canonical().into(),
+            (None, None) => prompt.into(),
         }
     }
 
@@ -139,6 +143,9 @@ impl Parts {
             .with_answer(plan.answer);
         if let Some(proxy) = &proxy {
             problem = problem.with_proxy(proxy);
+        }
+        if let Some(given) = &plan.given {
+            problem = problem.with_given(&given.tokens(&*self.model, &start)?)?;
         }
         let trace = watch.trace.then(|| self.trace(job, &start));
         let mut follower =
