@@ -24,3 +24,20 @@ pub fn read(path: &Path) -> Outcome<String> {
     }
     fs::read_to_string(path).map_err(failed)
 }
+
+/// Gives a file a new content, whole or not at all; `-` is standard input, which stays as it is.
+pub fn replace(path: &Path, text: &str) -> Outcome<()> {
+    let failed = |error: io::Error| {
+        Failure::new(error).context(format!("{}: cannot be written", path.display()))
+    };
+    if path.as_os_str() == "-" {
+        return Ok(());
+    }
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".filled");
+    let beside = path.with_file_name(name);
+    fs::write(&beside, text).map_err(failed)?;
+    let permissions = fs::metadata(path).map_err(failed)?.permissions();
+    fs::set_permissions(&beside, permissions).map_err(failed)?;
+    fs::rename(&beside, path).map_err(failed)
+}

@@ -89,11 +89,12 @@ struct OwnedQuestion {
     top: Vec<At>,
     draws: Vec<Draw>,
     logprobs: Vec<(usize, TokenId)>,
+    rows: Vec<usize>,
 }
 
 impl OwnedQuestion {
     fn new(question: &Question<'_>) -> Self {
-        let Want { argmax, confidence, top, draws, logprobs } = question.want;
+        let Want { argmax, confidence, top, draws, logprobs, rows } = question.want;
         Self {
             seq: question.seq.clone(),
             encoding: question.encoding.clone(),
@@ -103,6 +104,7 @@ impl OwnedQuestion {
             top: top.to_vec(),
             draws: draws.to_vec(),
             logprobs: logprobs.to_vec(),
+            rows: rows.to_vec(),
         }
     }
 
@@ -113,6 +115,7 @@ impl OwnedQuestion {
             top: &self.top,
             draws: &self.draws,
             logprobs: &self.logprobs,
+            rows: &self.rows,
         };
         Question { seq: &self.seq, encoding: &self.encoding, bans: &self.bans, want }
     }

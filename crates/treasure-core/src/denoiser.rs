@@ -10,7 +10,7 @@
 
 use std::{any::Any, sync::Arc};
 
-use crate::{Bans, MaskedSeq, Result, TokenId};
+use crate::{Bans, MaskedSeq, Prediction, Result, TokenId};
 
 /// A state to run through the network.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +68,9 @@ pub struct Draw {
     pub position: usize,
     /// A uniform number in (0, 1).
     pub u: f64,
+    /// Which text the token belongs to. Under a constraint the draws of one text, which stand side by
+    /// side, are made one after another; otherwise every draw is independent.
+    pub text: u32,
 }
 
 /// What a question asks for. Each part is answered in the order it was asked.
@@ -83,6 +86,8 @@ pub struct Want<'a> {
     pub draws: &'a [Draw],
     /// Log-probabilities of given tokens at masked positions.
     pub logprobs: &'a [(usize, TokenId)],
+    /// The logits of all tokens at masked positions.
+    pub rows: &'a [usize],
 }
 
 /// A question about an encoded state.
@@ -120,6 +125,20 @@ pub struct Answer {
     pub draws: Vec<TokenId>,
     /// One number per asked token (−∞ if banned).
     pub logprobs: Vec<f64>,
+    /// One row per asked position: log-probabilities up to a constant of the row (−∞ if banned).
+    pub rows: Vec<Vec<f32>>,
+    /// Under a constraint, log of the mass of the legal tokens: one number per [`At`].
+    pub top_mass: Vec<f64>,
+    /// The same, one number per [`Draw`].
+    pub draw_mass: Vec<f64>,
+    /// Under a constraint and with `argmax`: what completes the state's children.
+    pub prediction: Option<Arc<Prediction>>,
+}
+
+impl PartialEq for Prediction {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
 }
 
 /// What holds for every state of a denoiser.

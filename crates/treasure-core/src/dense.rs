@@ -165,5 +165,9 @@ pub fn answer_from_rows(question: &Question<'_>, rows: &[Vec<f64>]) -> Answer {
     let logprob =
         |&(position, token): &(usize, TokenId)| row_at(position)?.get(token as usize).copied();
     answer.logprobs = want.logprobs.iter().filter_map(logprob).collect();
+    let whole = |&position: &usize| {
+        Some(row_at(position)?.into_iter().map(|logprob| logprob as f32).collect())
+    };
+    answer.rows = want.rows.iter().filter_map(whole).collect();
     answer
 }

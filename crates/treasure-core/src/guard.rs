@@ -58,6 +58,14 @@ pub(crate) fn answer(question: &Question<'_>, answer: &Answer, vocab: usize) -> 
     rows("top lists", want.top.len(), answer.top.len())?;
     rows("draws", want.draws.len(), answer.draws.len())?;
     rows("log-probabilities", want.logprobs.len(), answer.logprobs.len())?;
+    rows("rows of logits", want.rows.len(), answer.rows.len())?;
+    for (position, row) in want.rows.iter().zip(&answer.rows) {
+        rows("logits", vocab, row.len())?;
+        if row.iter().any(|logit| logit.is_nan() || *logit == f32::INFINITY) {
+            let message = format!("expected logits at position {position}, got no number");
+            return Err(denoiser_error(message));
+        }
+    }
     for (at, top) in want.top.iter().zip(&answer.top) {
         if top.is_empty() || top.len() > at.k {
             return Err(denoiser_error(format!(

@@ -4,11 +4,12 @@
 //! [`Denoiser`] and a [`Reward`] only through a [`Problem`], so costs cannot be miscounted.
 //!
 //! ```text
-//! start ─▶ Problem { schedule, denoiser, reward, bans, limits } ─▶ Run { step … } ─▶ Outcome
+//! start ─▶ Problem { schedule, denoiser, reward, constraint, limits } ─▶ Run { step … } ─▶ Outcome
 //! ```
 
 mod bans;
 mod batcher;
+mod constraint;
 pub mod context;
 mod cost;
 mod denoiser;
@@ -17,6 +18,7 @@ mod error;
 mod event;
 mod guard;
 mod key;
+mod legal;
 mod likelihood;
 mod limits;
 mod memo;
@@ -34,12 +36,14 @@ pub mod select;
 mod sequence;
 mod stop;
 mod target;
+mod token_set;
 mod trace;
 pub mod value;
 mod width;
 
 pub use bans::Bans;
 pub use batcher::{Batcher, Seat};
+pub use constraint::{Constraint, Fills, Legal, Positionwise};
 pub use context::{Context, Needs};
 pub use cost::Cost;
 pub use denoiser::{Answer, At, Candidate, Denoiser, Draw, Encoding, Facts, Question, State, Want};
@@ -47,6 +51,7 @@ pub use dense::{Dense, Rows, answer_from_rows};
 pub use error::{Error, Result};
 pub use event::{Event, NodeEvent, Observer, PruneReason, Silent, StepEvent};
 pub use key::Key;
+pub use legal::Prediction;
 pub use likelihood::{Nelbo, NelboForm, nelbo};
 pub use limits::{Clock, Deadline, Flow, Halt, Limits, StopReason};
 pub use methods::{Method, Nominal, OptionError, Search};
@@ -62,5 +67,6 @@ pub use run::{Progress, Run};
 pub use schedule::{NoiseSchedule, Schedule};
 pub use sequence::{MaskedSeq, TokenId};
 pub use target::{Target, soft_value, target};
+pub use token_set::{TokenSet, bits};
 pub use trace::{TRACE_SCHEMA, TRACE_VERSION, TraceWriter};
 pub use width::Width;

@@ -12,9 +12,9 @@ use std::{
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Answer, AnswerKind, Bans, Cost, Denoiser, Encoding, Error, Facts, Finished, Flow, Halt, Key,
-    Limits, MaskedSeq, Observer, Question, Result, Reward, Run, Schedule, State, StopReason,
-    TokenId, View, Want, guard,
+    Answer, AnswerKind, Bans, Constraint, Cost, Denoiser, Encoding, Error, Facts, Finished, Flow,
+    Halt, Key, Limits, MaskedSeq, Observer, Question, Result, Reward, Run, Schedule, State,
+    StopReason, TokenId, TokenSet, View, Want, guard, legal,
     memo::{Hashed, Memo},
     methods::Search,
     schedule,
@@ -70,7 +70,7 @@ pub(crate) struct Scored<'a> {
 /// States or texts that are run between two looks at the clock.
 const PORTION: usize = 64;
 
-/// One sample to search for: start state, schedule, denoiser, reward, bans and limits.
+/// One sample to search for: start state, schedule, denoiser, reward, constraint and limits.
 ///
 /// A problem serves one run at a time and forgets counts and memory when the next run begins, so the
 /// same run gives the same outcome.
@@ -81,7 +81,7 @@ pub struct Problem<'a> {
     denoiser: &'a dyn Denoiser,
     reward: &'a dyn Reward,
     proxy: Option<&'a dyn Reward>,
-    bans: Bans,
+    constraint: Arc<dyn Constraint + 'a>,
     ends: Vec<TokenId>,
     limits: Limits<'a>,
     answer: AnswerKind,
@@ -111,7 +111,7 @@ impl<'a> Problem<'a> {
         schedule: &'a dyn Schedule,
         denoiser: &'a dyn Denoiser,
         reward: &'a dyn Reward,
-        bans: Bans,
+        constraint: impl Constraint + 'a,
         limits: Limits<'a>,
     ) -> Result<Self> {
         let invalid =
@@ -144,7 +144,7 @@ impl<'a> Problem<'a> {
             denoiser,
             reward,
             proxy: None,
-            bans,
+            constraint: Arc::new(constraint),
             ends: Vec::new(),
             limits,
             answer: AnswerKind::Final,
@@ -154,13 +154,14 @@ impl<'a> Problem<'a> {
             inside: false,
             ledger: Arc::new(Mutex::new(Ledger::new(0, 0))),
         };
-        let none_left = |&at: &usize| problem.allowed_at(&problem.start, at) == 0;
-        if let Some(position) = problem.start.masked().find(none_left) {
-            return invalid(
-                "bans",
-                format!("at least one allowed token at position {position}"),
-                format!("all of {vocab} forbidden"),
-            );
+        for position in problem.start.masked() {
+            if problem.allowed_at(&problem.start, position)? == 0 {
+                return invalid(
+                    "bans",
+                    format!("at least one allowed token at position {position}"),
+                    format!("all of {vocab} forbidden"),
+                );
+            }
         }
         problem.begin();
         Ok(problem)
@@ -174,7 +175,7 @@ impl<'a> Problem<'a> {
         schedule: &'a dyn Schedule,
         denoiser: &'a dyn Denoiser,
         reward: &'a dyn Reward,
-        bans: Bans,
+        constraint: impl Constraint + 'a,
         limits: Limits<'a>,
     ) -> Result<Self> {
         if keep.len() != tokens.len() {
@@ -183,7 +184,7 @@ impl<'a> Problem<'a> {
         }
         let slots = tokens.iter().zip(keep).map(|(&token, &keep)| keep.then_some(token));
         let start = MaskedSeq::template(slots)?;
-        Self::new(start, schedule, denoiser, reward, bans, limits)?.with_given(tokens)
+        Self::new(start, schedule, denoiser, reward, constraint, limits)?.with_given(tokens)
     }
 
     /// A finished text to begin from; it must agree with the start state where that has tokens.
@@ -204,6 +205,7 @@ impl<'a> Problem<'a> {
             let expected = format!("the token of the start state at position {at}");
             return invalid(expected, tokens[at].to_string());
         }
+        self.constraint.open(&MaskedSeq::from_slots(tokens.iter().map(|&token| Some(token))))?;
         self.given = Some(tokens.into());
         Ok(self)
     }
@@ -290,7 +292,7 @@ impl<'a> Problem<'a> {
 
     /// The tokens that may not appear.
     pub fn bans(&self) -> &Bans {
-        &self.bans
+        self.constraint.bans()
     }
 
     /// Whether predictions ignore the time.
@@ -318,15 +320,26 @@ impl<'a> Problem<'a> {
         self.reward.upper_bound()
     }
 
+    /// Whether more than bans says what may be placed.
+    pub fn is_constrained(&self) -> bool {
+        matches!(self.constraint.open(&self.start), Ok(Some(_)))
+    }
+
     /// How many tokens may be placed at a position of a state.
-    pub fn allowed_at(&self, _state: &MaskedSeq, position: usize) -> usize {
+    pub fn allowed_at(&self, state: &MaskedSeq, position: usize) -> Result<usize> {
         let Facts { vocab_size, never, .. } = self.denoiser.facts();
-        let mut excluded: Vec<_> = self.bans.at(position);
+        let mut excluded: Vec<_> = self.bans().at(position);
         excluded.extend_from_slice(never);
         excluded.retain(|&token| (token as usize) < *vocab_size);
         excluded.sort_unstable();
         excluded.dedup();
-        vocab_size - excluded.len()
+        let Some(legal) = self.constraint.open(state)? else {
+            return Ok(vocab_size - excluded.len());
+        };
+        let mut set = TokenSet::default();
+        legal.allowed(position, *vocab_size, &mut set);
+        excluded.into_iter().for_each(|token| set.remove(token));
+        Ok(set.count())
     }
 
     /// What was spent so far.
@@ -455,11 +468,43 @@ impl<'a> Problem<'a> {
 
     /// Asks about encoded states; no forward pass. A complete state has an empty answer.
     pub fn read(&self, wants: &[(&Encoded, Want<'_>)]) -> Result<Vec<Answer>> {
+        let open = |(encoded, _): &(&Encoded, Want<'_>)| match encoded.encoding {
+            Some(_) => self.constraint.open(&encoded.seq),
+            None => Ok(None),
+        };
+        let legal: Vec<_> = wants.iter().map(open).collect::<Result<_>>()?;
+        if legal.iter().all(Option::is_none) {
+            return self.ask(wants);
+        }
+        let positions: Vec<Vec<usize>> = (wants.iter().zip(&legal))
+            .map(|((encoded, want), legal)| match legal {
+                Some(_) => legal::positions(&encoded.seq, want),
+                None => Vec::new(),
+            })
+            .collect();
+        let rows: Vec<_> = (wants.iter().zip(&legal).zip(&positions))
+            .map(|(((encoded, want), legal), rows)| match legal {
+                Some(_) => (*encoded, Want { rows, ..Want::default() }),
+                None => (*encoded, *want),
+            })
+            .collect();
+        let answers = self.ask(&rows)?;
+        (wants.iter().zip(legal).zip(answers))
+            .map(|(((encoded, want), legal), answer)| match legal {
+                Some(legal) => legal::answer(&encoded.seq, &*legal, want, answer.rows),
+                None => Ok(answer),
+            })
+            .collect()
+    }
+
+    /// Asks the denoiser, which knows the bans and no more.
+    fn ask(&self, wants: &[(&Encoded, Want<'_>)]) -> Result<Vec<Answer>> {
+        let bans = self.bans();
         let batch: Vec<_> = wants
             .iter()
             .filter_map(|(encoded, want)| {
                 let encoding = encoded.encoding.as_ref()?;
-                Some(Question { seq: &encoded.seq, encoding, bans: &self.bans, want: *want })
+                Some(Question { seq: &encoded.seq, encoding, bans, want: *want })
             })
             .collect();
         if batch.is_empty() {

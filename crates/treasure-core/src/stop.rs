@@ -13,6 +13,11 @@ pub(crate) fn filled(problem: &Problem<'_>, nodes: &[Node]) -> Result<Option<Vec
             if let Some(encoded) = problem.recall(&seq, t) {
                 let want = Want { argmax: true, ..Want::default() };
                 let answer = problem.read(&[(&encoded, want)])?.pop().unwrap_or_default();
+                if let Some(prediction) = answer.prediction {
+                    let placed = |at: usize| Some((at, node.seq.get(at)?));
+                    let placed: Vec<_> = seq.masked().filter_map(placed).collect();
+                    return prediction.complete(&placed).map(Some);
+                }
                 return Ok(Some(resubstitute(&seq, &node.seq, &answer.argmax)));
             }
         }

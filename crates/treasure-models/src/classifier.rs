@@ -130,7 +130,7 @@ impl Classifier {
     pub fn ids(&self, text: &str) -> Result<Vec<u32>> {
         let tokenizer = self.tokenizer()?;
         let ids = tokenizer.encode(text, true)?;
-        let limit = self.truncate_to.unwrap_or(usize::MAX).min(self.max_len);
+        let limit = self.truncate_to.map_or(self.max_len, |window| window.min(self.max_len));
         if ids.len() <= limit {
             return Ok(ids);
         }

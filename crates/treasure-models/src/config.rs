@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value};
 
+use treasure_text::printable;
+
 use crate::{
     Blob, Error, Result,
-    printable::printable,
     stack::{Activation, Llama3Scaling, Rotary},
 };
 
@@ -27,11 +28,12 @@ impl Config {
 
     /// Parses the text of a `config.json`; `place` is its name for messages.
     pub fn parse(text: &str, place: &str) -> Result<Self> {
-        match serde_json::from_str(text) {
+        let parsed = match serde_json::from_str(text) {
             Ok(Value::Object(values)) => Ok(Self { place: place.to_owned(), values }),
             Ok(_) => Err(Error::expected(place, "a JSON object", "another JSON value")),
             Err(source) => Err(Error::new(format!("{place}: is not JSON")).with_source(source)),
-        }
+        };
+        parsed.map_err(Error::of_file)
     }
 
     fn wrong(&self, key: &str, expected: &str, got: &Value) -> Error {
@@ -43,16 +45,16 @@ impl Config {
         self.values.get(key).filter(|value| !value.is_null())
     }
 
-    /// Whether a key is there, be it null.
-    pub fn mentions(&self, key: &str) -> bool {
-        self.values.contains_key(key)
+    /// All keys with their values.
+    pub fn entries(&self) -> &Map<String, Value> {
+        &self.values
     }
 
     /// The `model_type`.
     pub fn model_type(&self) -> Result<&str> {
         self.text("model_type")?.ok_or_else(|| {
             Error::new(format!("{}: has no model_type", self.place))
-                .with_hint("name the family with --as")
+                .with_hint("name the architecture")
         })
     }
 
@@ -155,9 +157,10 @@ impl Config {
     /// Fails unless a key that would change the network has the one value we implement.
     pub fn only(&self, key: &str, supported: &Value) -> Result<()> {
         match self.get(key) {
-            Some(value) if value != supported => Err(self
-                .wrong(key, &supported.to_string(), value)
-                .with_hint("no published checkpoint of this family uses another value")),
+            Some(value) if value != supported => {
+                Err(Error::unsupported(format!("{}: {key}", self.place), supported, value)
+                    .with_hint("no published checkpoint of this family uses another value"))
+            }
             _ => Ok(()),
         }
     }
@@ -174,7 +177,7 @@ impl Config {
             "relu" => Activation::Relu,
             "tanh" => Activation::Tanh,
             _ => {
-                return Err(Error::expected(
+                return Err(Error::unsupported(
                     format!("{}: {key}", self.place),
                     "gelu, gelu_new, silu, relu or tanh",
                     name,
@@ -283,7 +286,7 @@ impl Config {
                 },
             ),
             other => {
-                return Err(Error::expected(
+                return Err(Error::unsupported(
                     format!("{}: rope type", self.place),
                     "default, linear or llama3",
                     other,

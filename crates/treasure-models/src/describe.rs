@@ -1,10 +1,11 @@
-//! What a model is, in the words of `treasure models inspect`.
+//! What a model is: facts for a listing.
+
+use treasure_text::printable;
 
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Source,
     exec::{Facts, Storage},
     load,
-    printable::printable,
 };
 
 /// Facts about a model. What was not looked at is `None`.
@@ -56,8 +57,9 @@ impl Description {
 
     /// The error of a text that no tokenizer is there for.
     pub(crate) fn no_tokenizer(&self) -> Error {
-        Error::new(format!("{}: ships no tokenizer", self.name))
-            .with_hint("pass --tokenizer DIR-or-ID, or token ids with --ids")
+        Error::missing(format!("{}: ships no tokenizer", self.name)).with_hint(
+            "name a tokenizer (a directory or hub id), or give token ids instead of text",
+        )
     }
 }
 

@@ -1,43 +1,108 @@
-//! What can go wrong with a checkpoint: the thing first, expected then got, and what a user can do about it.
+//! What can go wrong with a model: the thing first, expected then got, and what a user can do about it.
 //!
 //! Messages quote files (names of tensors, types, labels); whatever in them could steer a terminal is escaped.
 
 use std::{error::Error as StdError, fmt};
 
-use crate::printable::printable;
+use treasure_text::Report;
+
+use crate::exec::ExecError;
 
 /// The result of loading or running a model.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error with an optional cause and an optional hint.
+/// What went wrong, by what a caller can do about it.
 #[derive(Debug)]
-pub struct Error {
-    message: String,
-    hint: Option<String>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+#[non_exhaustive]
+pub enum Error {
+    /// What was asked for cannot be: an option, a text, a token, a length.
+    Invalid(Report),
+    /// A model or a file that is not there.
+    Missing(Report),
+    /// A disk or a network that could not be read.
+    Unreachable(Report),
+    /// A file that is cut off, damaged, or says what cannot be.
+    Damaged(Report),
+    /// A checkpoint of a kind that is not implemented.
+    Unsupported(Report),
+    /// A number that is none: in the weights, or in what they make of an input.
+    NotFinite(Report),
 }
 
 impl Error {
     /// An error that says what is wrong.
-    pub fn new(message: impl Into<String>) -> Self {
-        let message: String = message.into();
-        Self { message: printable(&message).into_owned(), hint: None, source: None }
+    pub fn new(message: impl AsRef<str>) -> Self {
+        Self::Invalid(Report::new(message))
     }
 
     /// An error about a value outside its domain.
     pub fn expected(
         what: impl fmt::Display,
-        expected: impl fmt::Display,
+        wanted: impl fmt::Display,
         got: impl fmt::Display,
     ) -> Self {
-        Self::new(format!("{what}: expected {expected}, got {got}"))
+        Self::Invalid(Report::expected(what, wanted, got))
+    }
+
+    /// Something that is not there.
+    pub(crate) fn missing(message: impl AsRef<str>) -> Self {
+        Self::Missing(Report::new(message))
+    }
+
+    /// A disk or a network that could not be read.
+    pub(crate) fn unreachable(message: impl AsRef<str>) -> Self {
+        Self::Unreachable(Report::new(message))
+    }
+
+    /// A kind of checkpoint that is not implemented.
+    pub(crate) fn unsupported(
+        what: impl fmt::Display,
+        wanted: impl fmt::Display,
+        got: impl fmt::Display,
+    ) -> Self {
+        Self::Unsupported(Report::expected(what, wanted, got))
+    }
+
+    /// A number that is none.
+    pub(crate) fn not_finite(what: impl fmt::Display, got: impl fmt::Display) -> Self {
+        Self::NotFinite(Report::expected(what, "finite numbers", got))
+    }
+
+    /// The same about a file: what cannot be is the file's fault, not the caller's.
+    #[must_use]
+    pub(crate) fn of_file(self) -> Self {
+        match self {
+            Self::Invalid(report) => Self::Damaged(report),
+            other => other,
+        }
+    }
+
+    fn report(&self) -> &Report {
+        match self {
+            Self::Invalid(report)
+            | Self::Missing(report)
+            | Self::Unreachable(report)
+            | Self::Damaged(report)
+            | Self::Unsupported(report)
+            | Self::NotFinite(report) => report,
+        }
+    }
+
+    fn report_mut(&mut self) -> &mut Report {
+        match self {
+            Self::Invalid(report)
+            | Self::Missing(report)
+            | Self::Unreachable(report)
+            | Self::Damaged(report)
+            | Self::Unsupported(report)
+            | Self::NotFinite(report) => report,
+        }
     }
 
     /// Adds what a user can do.
     #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        let hint: String = hint.into();
-        self.hint = Some(printable(&hint).into_owned());
+    pub fn with_hint(mut self, hint: impl AsRef<str>) -> Self {
+        self.report_mut().set_hint(hint);
         self
     }
 
@@ -45,58 +110,76 @@ impl Error {
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
-        self.source = Some(if source.is::<Self>() { source } else { Box::new(Shown(source)) });
+        let foreign = !source.is::<Self>();
+        self.report_mut().set_cause(source, foreign);
         self
     }
 
     /// Puts the place in front: `place: message`. Hint and cause stay.
     #[must_use]
     pub fn within(mut self, place: impl fmt::Display) -> Self {
-        self.message = format!("{}: {}", printable(&place.to_string()), self.message);
+        self.report_mut().set_place(place);
         self
     }
 
     /// What a user can do about it, if anything.
     pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
+        self.report().hint()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(self.report().message())
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+        self.report().cause()
     }
 }
 
-/// A cause of another library, whose message may quote a file.
-#[derive(Debug)]
-struct Shown(Box<dyn StdError + Send + Sync>);
-
-impl fmt::Display for Shown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&printable(&self.0.to_string()))
+impl From<treasure_text::Error> for Error {
+    fn from(error: treasure_text::Error) -> Self {
+        match error {
+            treasure_text::Error::Damaged(report) => Self::Damaged(report),
+            treasure_text::Error::Invalid(report) => Self::Invalid(report),
+            other => {
+                let hint = other.hint();
+                let error = Self::new(other.to_string());
+                hint.into_iter().fold(error, Self::with_hint)
+            }
+        }
     }
 }
 
-impl StdError for Shown {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source()
+impl From<Error> for treasure_text::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Invalid(report) => Self::Invalid(report),
+            Error::Missing(report)
+            | Error::Unreachable(report)
+            | Error::Damaged(report)
+            | Error::Unsupported(report)
+            | Error::NotFinite(report) => Self::Damaged(report),
+        }
     }
 }
 
-impl From<crate::exec::ExecError> for Error {
-    fn from(error: crate::exec::ExecError) -> Self {
-        Self::new(error.to_string())
+impl From<ExecError> for Error {
+    fn from(error: ExecError) -> Self {
+        let report = Report::new(error.to_string());
+        match error {
+            ExecError::NotFinite { .. } => Self::NotFinite(report),
+            ExecError::Failed(_) => Self::Unreachable(report),
+            _ => Self::Invalid(report),
+        }
     }
 }
 
 impl From<Error> for treasure_core::Error {
+    /// The message reads well alone; the source is the same error, which carries the hint.
     fn from(error: Error) -> Self {
         Self::Denoiser { message: error.to_string(), source: Some(Box::new(error)) }
     }

@@ -43,7 +43,8 @@ pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Re
         let weights = Arc::new(Weights::from_gguf(blob, &header));
         let family = options.as_kind.unwrap_or(Family::Llama);
         if family != Family::Llama {
-            return Err(Error::expected(format!("{place}: --as"), "llama for a GGUF file", family));
+            let what = format!("{place}: architecture");
+            return Err(Error::expected(what, "llama for a GGUF file", family));
         }
         let storage = options.dtype.storage(&weights);
         return Ok(Opened { source, kind: Kind::Gguf(header), weights, family, storage });
@@ -54,7 +55,8 @@ pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Re
         config.model_type()?;
     }
     let weights = Arc::new(Weights::open(&source)?);
-    let family = arch::detect(&config, &weights, options.as_kind, &place)?;
+    let family =
+        arch::detect(&config, &weights, options.as_kind, &place).map_err(Error::of_file)?;
     let storage = options.dtype.storage(&weights);
     Ok(Opened { source, kind: Kind::HuggingFace(config), weights, family, storage })
 }
@@ -65,17 +67,19 @@ impl Opened {
         Checkpoint { place, weights: &self.weights, load }
     }
 
-    /// Fails if the model is not of the wanted kind, and says which command or option is.
+    /// Fails if the model is not of the wanted kind, and says what is.
     pub(crate) fn expect(&self, role: Role) -> Result<()> {
         if self.family.role() == role {
             return Ok(());
         }
         let hint = match (self.family, role) {
             (Family::Llama, Role::Denoiser) => {
-                "a DiffuLLaMA checkpoint needs --as diffullama --mask-id 811"
+                "a DiffuLLaMA checkpoint must be read as diffullama, with mask id 811"
             }
             (_, Role::Denoiser) => "use it in a reward, or pass a masked diffusion model",
-            (_, Role::Scorer) => "use a GPT-2 or Llama-family model, or nelbo: for a denoiser",
+            (_, Role::Scorer) => {
+                "use a GPT-2 or Llama-family model; a denoiser has an ELBO instead"
+            }
             (_, Role::Classifier) => "use a checkpoint with a classification head",
         };
         Err(Error::expected(
@@ -95,10 +99,11 @@ impl Opened {
     ) -> Result<Loaded<LanguageModel>> {
         let (net, parameters) = match &self.kind {
             Kind::HuggingFace(config) => {
-                arch::language_model(self.family, config, &self.checkpoint(load))?
+                arch::language_model(self.family, config, &self.checkpoint(load))
             }
-            Kind::Gguf(header) => arch::gguf_model(header, &self.checkpoint(load))?,
-        };
+            Kind::Gguf(header) => arch::gguf_model(header, &self.checkpoint(load)),
+        }
+        .map_err(Error::of_file)?;
         let tokenizer = self.tokenizer(resolver, options)?;
         let mut description = self.description()?;
         self.complete(
@@ -127,12 +132,12 @@ impl Opened {
     ) -> Result<Loaded<ClassifierNet>> {
         let (net, parameters) = match &self.kind {
             Kind::HuggingFace(config) => {
-                arch::classifier(self.family, config, &self.checkpoint(load))?
+                arch::classifier(self.family, config, &self.checkpoint(load))
+                    .map_err(Error::of_file)?
             }
             Kind::Gguf(_) => {
                 let place = self.source.name();
-                let why = "a GGUF file cannot be a sequence classifier here";
-                return Err(Error::new(format!("{place}: {why}")));
+                return Err(Error::unsupported(place, "a sequence classifier", "a GGUF file"));
             }
         };
         let tokenizer = self.tokenizer(resolver, options)?;
@@ -172,7 +177,7 @@ impl Opened {
         tokenizer: Option<&Tokenizer>,
         description: &mut Description,
     ) -> Result<Runner> {
-        let broken = |source| Error::new(self.source.name()).with_source(source);
+        let broken = |source| Error::new(self.source.name()).with_source(source).of_file();
         let network = Network::new(stack, reader).map_err(broken)?;
         if let (Some(tokenizer), Some(rows)) = (tokenizer, description.vocabulary) {
             tokenizer.check_against(rows)?;
@@ -186,9 +191,9 @@ impl Opened {
 
     /// The tokenizer the user names, or the model's own, or none.
     fn tokenizer(&self, resolver: &Resolver, options: &LoadOptions) -> Result<Option<Tokenizer>> {
-        let Some(spec) = &options.tokenizer else { return Tokenizer::load(&self.source) };
+        let Some(spec) = &options.tokenizer else { return self.source.tokenizer() };
         let source = resolver.resolve(spec, None)?;
-        match Tokenizer::load(&source)? {
+        match source.tokenizer()? {
             Some(tokenizer) => Ok(Some(tokenizer)),
             None => Err(source.missing("tokenizer.json")),
         }

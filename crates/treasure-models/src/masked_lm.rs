@@ -9,8 +9,10 @@ use treasure_core::{
     Answer, At, Candidate, Denoiser, Draw, Encoding, Facts, MaskedSeq, Question, State, TokenId,
 };
 
+use treasure_text::{Detokenize, TextModel, Tokenizer};
+
 use crate::{
-    Error, Family, LoadOptions, Resolver, Result, Role, Source, Tokenizer,
+    Error, Family, LoadOptions, Resolver, Result, Role, Source,
     arch::Shift,
     describe::Description,
     exec::{self, Cpu, Executor, Keep, Runner, Sequence},
@@ -112,7 +114,8 @@ impl MaskedLm {
             return Err(self.description.no_tokenizer());
         };
         let loaded = self.lazy.get_or_init(|| {
-            let tokenizer = Tokenizer::load(source)
+            let tokenizer = source
+                .tokenizer()
                 .and_then(|found| found.ok_or_else(|| source.missing("tokenizer.json")))
                 .map_err(|error| error.to_string())?;
             tokenizer.check_against(self.facts.vocab_size).map_err(|error| error.to_string())?;
@@ -123,7 +126,7 @@ impl MaskedLm {
                 "{}: ships no tokenizer, and gpt2's could not be had: {why}",
                 self.description.name
             ))
-            .with_hint("pass --tokenizer with a directory that holds GPT-2's tokenizer.json")
+            .with_hint("name a directory that holds GPT-2's tokenizer.json as the tokenizer")
         })
     }
 
@@ -265,7 +268,25 @@ impl MaskedLm {
                 tokens: &ask.tokens,
             })
             .collect();
-        let answers = self.runner.ask(&hidden, &questions)?;
+        let mut answers = self.runner.ask(&hidden, &questions)?;
+        let whole: Vec<usize> = (plans.iter().flat_map(|plan| &plan.asks).enumerate())
+            .filter_map(|(row, ask)| ask.whole.then_some(row))
+            .collect();
+        if !whole.is_empty() {
+            let rows: Vec<f32> =
+                whole.iter().flat_map(|row| &hidden[row * width..][..width]).copied().collect();
+            let logits = self.runner.logits(&rows)?;
+            for (&row, logits) in whole.iter().zip(logits.chunks(self.facts.vocab_size)) {
+                let mut logits = logits.to_vec();
+                for &token in questions[row].banned {
+                    if let Some(logit) = logits.get_mut(token as usize) {
+                        *logit = f32::NEG_INFINITY;
+                    }
+                }
+                // Logits that were listed one by one stand in the same place: they come first.
+                answers[row].logits.extend(logits);
+            }
+        }
         let mut answers = answers.into_iter();
         plans
             .iter()
@@ -285,6 +306,8 @@ struct Ask {
     normaliser: bool,
     draws: Vec<f64>,
     tokens: Vec<TokenId>,
+    /// Whether all logits are wanted.
+    whole: bool,
 }
 
 /// A question, sorted by position.
@@ -317,13 +340,16 @@ impl<'a> Plan<'a> {
             ask.top = ask.top.max(*k);
             ask.normaliser = true;
         }
-        for Draw { position, u } in want.draws {
+        for Draw { position, u, .. } in want.draws {
             plan.at(*position, question, never)?.draws.push(*u);
         }
         for (position, token) in want.logprobs {
             let ask = plan.at(*position, question, never)?;
             ask.tokens.push(*token);
             ask.normaliser = true;
+        }
+        for position in want.rows {
+            plan.at(*position, question, never)?.whole = true;
         }
         Ok(plan)
     }
@@ -397,7 +423,31 @@ impl<'a> Plan<'a> {
                 f64::from(logit) - normaliser(*position)
             });
         }
+        for position in want.rows {
+            let slot = self.slots[position];
+            answer.rows.push(given[slot].logits[self.asks[slot].tokens.len()..].to_vec());
+        }
         Ok(answer)
+    }
+}
+
+impl Detokenize for MaskedLm {
+    fn decode(&self, ids: &[TokenId]) -> treasure_text::Result<String> {
+        self.tokenizer()?.decode(ids)
+    }
+}
+
+impl TextModel for MaskedLm {
+    fn tokenizer(&self) -> treasure_text::Result<&Tokenizer> {
+        Ok(self.tokenizer()?)
+    }
+
+    fn bos_id(&self) -> Option<TokenId> {
+        self.bos_id()
+    }
+
+    fn eos_id(&self) -> Option<TokenId> {
+        self.eos_id()
     }
 }
 
@@ -424,9 +474,9 @@ impl Denoiser for MaskedLm {
 
 fn no_mask(source: &Source, family: Family) -> Error {
     let hint = match family {
-        Family::DiffuLlama => "pass --mask-id: DiffuLLaMA's is 811",
-        Family::DiffuGpt => "pass --mask-id: DiffuGPT-s has 10541, DiffuGPT-m 50257",
-        _ => "pass --mask-id with the id that stands for a masked token",
+        Family::DiffuLlama => "name the mask id: DiffuLLaMA's is 811",
+        Family::DiffuGpt => "name the mask id: DiffuGPT-s has 10541, DiffuGPT-m 50257",
+        _ => "name the mask id: the token that stands for a masked one",
     };
     Error::new(format!("{}: no mask token in config.json or the tokenizer", source.name()))
         .with_hint(hint)

@@ -1,4 +1,4 @@
-//! How to load a model: what `--dtype`, `--mask-id`, `--tokenizer`, `--as` and a revision say.
+//! How to load a model: types, the mask token, a tokenizer, an architecture, a revision.
 
 use std::{fmt, str::FromStr};
 
@@ -57,7 +57,7 @@ impl FromStr for Dtype {
             "f16" | "float16" => Ok(Self::F16),
             "bf16" | "bfloat16" => Ok(Self::Bf16),
             "int8" => Ok(Self::Int8),
-            other => Err(Error::expected("--dtype", "auto, f32, f16, bf16 or int8", other)),
+            other => Err(Error::expected("dtype", "auto, f32, f16, bf16 or int8", other)),
         }
     }
 }

@@ -70,14 +70,14 @@ impl Source {
     /// The error for a file that is not there.
     pub(crate) fn missing(&self, file: &str) -> Error {
         match self {
-            Self::Hub(repo) => Error::new(format!(
+            Self::Hub(repo) => Error::missing(format!(
                 "{file} of {}@{}: is not in the hub cache{}",
                 repo.id,
                 repo.revision,
                 if repo.offline { " and the network is off" } else { " and not on the hub" }
             ))
             .with_hint(repo.how_to_go_on()),
-            _ => Error::new(format!("{}: has no {file}", self.name())),
+            _ => Error::missing(format!("{}: has no {file}", self.name())),
         }
     }
 
@@ -88,7 +88,8 @@ impl Source {
             Self::File(path) => Blob::open(path).map(Some),
             Self::Directory(path) if !path.join("config.json").is_file() => {
                 let listing = std::fs::read_dir(path).map_err(|source| {
-                    Error::new(format!("{}: cannot be listed", path.display())).with_source(source)
+                    Error::unreachable(format!("{}: cannot be listed", path.display()))
+                        .with_source(source)
                 })?;
                 let mut found: Vec<PathBuf> = listing
                     .filter_map(|entry| entry.ok().map(|entry| entry.path()))

@@ -82,7 +82,7 @@ impl Tensors {
         }
         Err(Error::new(format!("{place}: tensors do not fit the config: {}", parts.join("; ")))
             .with_hint(
-                "config.json and the weights must belong together; --as names another family",
+                "config.json and the weights must belong together, and to the architecture asked for",
             ))
     }
 

@@ -1,186 +1,199 @@
-//! Text to token ids and back, from `tokenizer.json`, vocabulary + merges, or a GGUF file.
-//!
-//! Guarantees: nothing is truncated or padded behind the caller's back, and a *fragment* (the middle of a
-//! text) is encoded and decoded without the space that SentencePiece-style tokenizers put in front of a text.
+//! The tokenizer files of a Hugging Face layout, each turned into the JSON of a `tokenizer.json`.
 
-mod files;
-mod fragment;
-mod special;
-mod split;
+use serde_json::{Map, Value, json};
 
-use tokenizers::Tokenizer as Inner;
+use treasure_text::{Specials, SplitRule, Tokenizer, byte_level_json};
 
-pub use special::Specials;
-pub(crate) use split::{SplitRule, byte_level_json};
-
-use crate::{Error, Result, Source};
+use crate::{Blob, Error, Result, Source, config::Config};
 
 /// The largest `tokenizer.json` that is read; published ones stay below 40 MB.
 const MAX_TOKENIZER: u64 = 256 << 20;
 
-/// A tokenizer.
-pub struct Tokenizer {
-    whole: Inner,
-    fragment: Inner,
-    known: Vec<bool>,
-    specials: Specials,
-    name: String,
-}
-
-impl std::fmt::Debug for Tokenizer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Tokenizer({}, {} entries)", self.name, self.size())
-    }
-}
-
-impl Tokenizer {
-    /// The tokenizer of a source, or `None` if it ships none: `tokenizer.json`, else `vocab.json` and
+impl Source {
+    /// Its tokenizer, or `None` if it ships none: `tokenizer.json`, else `vocab.json` and
     /// `merges.txt` with the split rule of its family, else `vocab.txt`, else the one inside a GGUF.
-    pub fn load(source: &Source) -> Result<Option<Self>> {
-        if let Some(blob) = source.gguf()? {
+    pub fn tokenizer(&self) -> Result<Option<Tokenizer>> {
+        if let Some(blob) = self.gguf()? {
             let header = crate::gguf::Header::read(&blob)?;
             return crate::gguf::tokenizer(&header)
                 .map(Some)
-                .map_err(|error| error.within(blob.name()));
+                .map_err(|error| error.within(blob.name()).of_file());
         }
-        let Some((json, place)) = files::find(source)? else { return Ok(None) };
-        let specials = Specials::read(source)?;
-        Self::from_json(json, &place, specials).map(Some)
-    }
-
-    /// Parses the text of a `tokenizer.json`; `place` is its name for messages.
-    pub fn parse(text: &str, place: &str) -> Result<Self> {
-        let json = serde_json::from_str(text)
-            .map_err(|source| Error::new(format!("{place}: is not JSON")).with_source(source))?;
-        Self::from_json(json, place, Specials::default())
-    }
-
-    pub(crate) fn from_json(
-        mut json: serde_json::Value,
-        place: &str,
-        mut specials: Specials,
-    ) -> Result<Self> {
-        // A file may ask for truncation or padding; callers decide about lengths.
-        if let Some(object) = json.as_object_mut() {
-            object.insert("truncation".to_owned(), serde_json::Value::Null);
-            object.insert("padding".to_owned(), serde_json::Value::Null);
-        }
-        let malformed = |source: Box<dyn std::error::Error + Send + Sync>| {
-            Error::new(format!("{place}: is not a tokenizer that can be read")).with_source(source)
+        let Some((json, place)) = find(self).map_err(Error::of_file)? else {
+            return Ok(None);
         };
-        let parse = |json: &serde_json::Value| -> Result<Inner> {
-            let bytes = serde_json::to_vec(json).map_err(|source| malformed(source.into()))?;
-            Inner::from_bytes(bytes).map_err(malformed)
-        };
-        let whole = parse(&json)?;
-        let fragment = if fragment::strip(&mut json) { parse(&json)? } else { whole.clone() };
-        let vocabulary = whole.get_vocab(true);
-        if vocabulary.is_empty() {
-            return Err(Error::expected(place, "a vocabulary", "an empty one"));
+        let mut specials = Specials::default();
+        for file in ["tokenizer_config.json", "special_tokens_map.json"] {
+            if let Some(blob) = self.open(file)? {
+                specials.note(Config::read(&blob)?.entries());
+            }
         }
-        let largest = vocabulary.values().copied().max().unwrap_or(0);
-        if largest as usize > vocabulary.len().saturating_mul(64) + (1 << 20) {
-            return Err(Error::expected(
-                format!("{place}: largest token id"),
-                format!("near the {} entries", vocabulary.len()),
-                largest,
-            ));
-        }
-        let mut known = vec![false; largest as usize + 1];
-        vocabulary.values().for_each(|&id| known[id as usize] = true);
-        specials.complete(&whole);
-        Ok(Self { whole, fragment, known, specials, name: place.to_owned() })
-    }
-
-    /// One more than the largest id.
-    pub fn size(&self) -> usize {
-        self.known.len()
-    }
-
-    /// Whether the vocabulary has this id.
-    pub fn knows(&self, id: u32) -> bool {
-        self.known.get(id as usize).copied().unwrap_or(false)
-    }
-
-    /// The special tokens.
-    pub fn specials(&self) -> &Specials {
-        &self.specials
-    }
-
-    /// Every token that decoding leaves out, in increasing order.
-    pub fn special_ids(&self) -> Vec<u32> {
-        let added = self.whole.get_added_tokens_decoder();
-        let special = added.iter().filter(|(_, token)| token.special).map(|(&id, _)| id);
-        let mut ids: Vec<u32> = special.collect();
-        ids.sort_unstable();
-        ids
-    }
-
-    /// The ids of a text, with or without the special tokens its model was trained to see around it.
-    pub fn encode(&self, text: &str, special_tokens: bool) -> Result<Vec<u32>> {
-        encode(&self.whole, text, special_tokens, &self.name)
-    }
-
-    /// The ids of a piece from the middle of a text: no special tokens, no leading dummy space.
-    pub fn encode_fragment(&self, text: &str) -> Result<Vec<u32>> {
-        encode(&self.fragment, text, false, &self.name)
-    }
-
-    /// The text of whole sequences; special tokens stay out of it.
-    pub fn decode(&self, ids: &[u32]) -> Result<String> {
-        decode(&self.whole, ids, true, &self.name)
-    }
-
-    /// The text of ids from the middle of a sequence: a leading space stays, special tokens stay out.
-    pub fn decode_fragment(&self, ids: &[u32]) -> Result<String> {
-        decode(&self.fragment, ids, true, &self.name)
-    }
-
-    /// The text of one token, special tokens included; `None` if the vocabulary has no such id.
-    pub fn token_text(&self, id: u32) -> Option<String> {
-        if !self.knows(id) {
-            return None;
-        }
-        let text = self.fragment.decode(&[id], false).ok().filter(|text| !text.is_empty());
-        text.or_else(|| self.whole.id_to_token(id))
-    }
-
-    /// The entry of the vocabulary as stored (with `Ġ` or `▁` for a space).
-    pub fn entry(&self, id: u32) -> Option<String> {
-        self.whole.id_to_token(id)
-    }
-
-    /// The id of a vocabulary entry as stored.
-    pub fn id(&self, entry: &str) -> Option<u32> {
-        self.whole.token_to_id(entry)
-    }
-
-    /// Compares the vocabulary with a model's embedding of `rows` rows: no id may lie outside it, and no
-    /// more than usual padding may be left over.
-    pub fn check_against(&self, rows: usize) -> Result<()> {
-        let left_over = rows.saturating_sub(self.size());
-        // Embeddings are padded to round sizes; published ones leave less than 1/64 unused.
-        let padding = (rows / 64).max(127.min(rows / 8));
-        if self.size() <= rows && left_over <= padding {
-            return Ok(());
-        }
-        Err(Error::new(format!(
-            "tokenizer: vocabulary has {} entries, the model expects {rows}",
-            self.size()
-        ))
-        .with_hint("pass the tokenizer that belongs to the model with --tokenizer DIR-or-ID"))
+        Ok(Some(Tokenizer::from_json(json, &place, specials)?))
     }
 }
 
-fn encode(inner: &Inner, text: &str, special_tokens: bool, name: &str) -> Result<Vec<u32>> {
-    let encoding = inner.encode(text, special_tokens).map_err(|source| {
-        Error::new(format!("{name}: cannot encode the text")).with_source(source)
-    })?;
-    Ok(encoding.get_ids().to_vec())
+/// The tokenizer of a source as JSON, with its name for messages.
+fn find(source: &Source) -> Result<Option<(Value, String)>> {
+    if let Some(blob) = source.open("tokenizer.json")? {
+        let json = parse(&blob)?;
+        return Ok(Some((json, blob.name().to_owned())));
+    }
+    if let Some(vocabulary) = source.open("vocab.json")? {
+        let merges = source.require("merges.txt")?;
+        let json = from_vocabulary_and_merges(source, &vocabulary, &merges)?;
+        return Ok(Some((json, vocabulary.name().to_owned())));
+    }
+    if let Some(vocabulary) = source.open("vocab.txt")? {
+        let json = word_piece(source, &vocabulary)?;
+        return Ok(Some((json, vocabulary.name().to_owned())));
+    }
+    Ok(None)
 }
 
-fn decode(inner: &Inner, ids: &[u32], skip_special: bool, name: &str) -> Result<String> {
-    inner
-        .decode(ids, skip_special)
-        .map_err(|source| Error::new(format!("{name}: cannot decode the ids")).with_source(source))
+fn parse(blob: &Blob) -> Result<Value> {
+    serde_json::from_slice(&blob.bytes(MAX_TOKENIZER)?)
+        .map_err(|source| Error::new(format!("{}: is not JSON", blob.name())).with_source(source))
+}
+
+fn from_vocabulary_and_merges(source: &Source, vocabulary: &Blob, merges: &Blob) -> Result<Value> {
+    let rule = split_rule(source)?;
+    let Value::Object(mut entries) = parse(vocabulary)? else {
+        return Err(Error::expected(vocabulary.name(), "an object of entries", "other JSON"));
+    };
+    if let Some((entry, id)) = entries.iter().find(|(_, id)| id.as_u64().is_none()) {
+        return Err(Error::expected(format!("{}: {entry}", vocabulary.name()), "an id", id));
+    }
+    let merges = merges.text(MAX_TOKENIZER)?;
+    let merges: Vec<Value> = merges
+        .lines()
+        .filter(|line| !line.starts_with("#version") && !line.is_empty())
+        .map(|line| json!(line))
+        .collect();
+    let added = added_tokens(source, &mut entries)?;
+    let around = if is_roberta(source)? { roberta_template(&entries) } else { None };
+    Ok(byte_level_json(rule, Value::Object(entries), merges, added, around))
+}
+
+/// The split rule of the family, from `tokenizer_class` or `model_type`.
+fn split_rule(source: &Source) -> Result<SplitRule> {
+    let mut names = Vec::new();
+    if let Some(blob) = source.open("tokenizer_config.json")? {
+        let config = Config::read(&blob)?;
+        names.extend(config.text("tokenizer_class")?.map(str::to_owned));
+    }
+    if let Some(blob) = source.open("config.json")? {
+        names.extend(Config::read(&blob)?.text("model_type")?.map(str::to_owned));
+    }
+    for name in &names {
+        match name.to_ascii_lowercase().trim_end_matches("fast") {
+            "gpt2tokenizer" | "gpt2" | "mdlm" | "robertatokenizer" | "roberta" => {
+                return Ok(SplitRule::Gpt2);
+            }
+            "qwen2tokenizer" | "dreamtokenizer" | "qwen2" | "dream" => {
+                return Ok(SplitRule::Qwen2);
+            }
+            _ => {}
+        }
+    }
+    Err(Error::unsupported(
+        format!("{}: vocab.json and merges.txt", source.name()),
+        "the tokenizer class of GPT-2, RoBERTa, Qwen2 or Dream, whose split rule is known",
+        format!("{names:?}"),
+    )
+    .with_hint("a tokenizer.json says its own rule: save one with transformers"))
+}
+
+fn is_roberta(source: &Source) -> Result<bool> {
+    let Some(blob) = source.open("config.json")? else { return Ok(false) };
+    Ok(Config::read(&blob)?.text("model_type")? == Some("roberta"))
+}
+
+/// `<s> text </s>`.
+fn roberta_template(entries: &Map<String, Value>) -> Option<Value> {
+    let (cls, sep) = (entries.get("<s>")?.clone(), entries.get("</s>")?.clone());
+    Some(json!({
+        "type": "RobertaProcessing", "sep": ["</s>", sep], "cls": ["<s>", cls],
+        "trim_offsets": true, "add_prefix_space": false,
+    }))
+}
+
+/// Special and added tokens, from `tokenizer_config.json` and `added_tokens.json`.
+fn added_tokens(source: &Source, entries: &mut Map<String, Value>) -> Result<Vec<Value>> {
+    let mut found: Vec<(u64, String, bool)> = Vec::new();
+    let mut add = |id: u64, content: &str, special: bool| {
+        if !found.iter().any(|(_, own, _)| own == content) {
+            found.push((id, content.to_owned(), special));
+        }
+    };
+    if let Some(blob) = source.open("tokenizer_config.json")? {
+        let config = Config::read(&blob)?;
+        let listed = config.get("added_tokens_decoder").and_then(Value::as_object);
+        for (id, token) in listed.into_iter().flatten() {
+            let content = token.get("content").and_then(Value::as_str);
+            if let (Ok(id), Some(content)) = (id.parse(), content) {
+                add(id, content, token.get("special").and_then(Value::as_bool).unwrap_or(false));
+            }
+        }
+    }
+    if let Some(blob) = source.open("added_tokens.json")? {
+        let Value::Object(listed) = parse(&blob)? else {
+            return Err(Error::expected(blob.name(), "an object of tokens", "other JSON"));
+        };
+        for (content, id) in &listed {
+            let id = id.as_u64().ok_or_else(|| {
+                Error::expected(format!("{}: {content}", blob.name()), "an id", id)
+            })?;
+            add(id, content, true);
+        }
+    }
+    for content in ["<|endoftext|>", "<s>", "<pad>", "</s>", "<unk>", "<mask>"] {
+        if let Some(id) = entries.get(content).and_then(Value::as_u64) {
+            add(id, content, true);
+        }
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(id, content, special)| added(id, &content, special)).collect())
+}
+
+pub(crate) fn added(id: u64, content: &str, special: bool) -> Value {
+    // RoBERTa's mask takes the space before it, as in transformers.
+    json!({
+        "id": id, "content": content, "single_word": false, "lstrip": content == "<mask>",
+        "rstrip": false, "normalized": false, "special": special,
+    })
+}
+
+/// BERT's WordPiece from `vocab.txt`.
+fn word_piece(source: &Source, vocabulary: &Blob) -> Result<Value> {
+    let mut lowercase = true;
+    if let Some(blob) = source.open("tokenizer_config.json")? {
+        lowercase = Config::read(&blob)?.flag("do_lower_case", true)?;
+    }
+    let text = vocabulary.text(MAX_TOKENIZER)?;
+    let entries: Map<String, Value> =
+        text.lines().enumerate().map(|(id, entry)| (entry.to_owned(), json!(id))).collect();
+    let need = |entry: &str| {
+        entries
+            .get(entry)
+            .and_then(Value::as_u64)
+            .ok_or_else(|| Error::expected(vocabulary.name(), format!("an entry {entry}"), "none"))
+    };
+    let (cls, sep) = (need("[CLS]")?, need("[SEP]")?);
+    need("[UNK]")?;
+    let specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
+    let added: Vec<Value> = specials
+        .iter()
+        .filter_map(|entry| Some(added(entries.get(*entry)?.as_u64()?, entry, true)))
+        .collect();
+    Ok(json!({
+        "version": "1.0",
+        "added_tokens": added,
+        "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+            "strip_accents": null, "lowercase": lowercase},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", sep], "cls": ["[CLS]", cls]},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100, "vocab": entries},
+    }))
 }

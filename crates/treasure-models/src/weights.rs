@@ -16,10 +16,11 @@ use half::{
     slice::{HalfBitsSliceExt as _, HalfFloatSliceExt as _},
 };
 
+use treasure_text::printable;
+
 use crate::{
     Blob, Error, Result, Source,
     gguf::{BlockType, Header},
-    printable::printable,
 };
 
 /// Index files and headers beyond this are refused.
@@ -115,6 +116,10 @@ impl Weights {
     /// Opens the weights of a Hugging Face layout: `model.safetensors`, its sharded index, or
     /// `pytorch_model.bin` and its index, in this order.
     pub fn open(source: &Source) -> Result<Self> {
+        Self::find(source).map_err(Error::of_file)
+    }
+
+    fn find(source: &Source) -> Result<Self> {
         for (single, sharded, reader) in [
             (
                 "model.safetensors",
@@ -212,12 +217,10 @@ impl Weights {
         }
         let at = out.iter().position(|x| !x.is_finite()).unwrap_or(0);
         let width: usize = info.shape.iter().skip(1).product();
-        Err(Error::expected(
-            format!("tensor {name}, row {}", first + at / width.max(1)),
-            "finite numbers",
-            out[at],
-        )
-        .with_hint("the weights are damaged, or overflowed when they were saved: fetch them again"))
+        let row = first + at / width.max(1);
+        Err(Error::not_finite(format!("tensor {name}, row {row}"), out[at]).with_hint(
+            "the weights are damaged, or overflowed when they were saved: fetch them again",
+        ))
     }
 
     fn read_stored(
@@ -309,7 +312,7 @@ impl Weights {
         self.tensors.values().map(|info| info.place.bytes).sum()
     }
 
-    /// The storage most parameters have, which `--dtype auto` keeps.
+    /// The storage most parameters have.
     pub(crate) fn main_type(&self) -> Option<Stored> {
         let mut counts: Vec<(Stored, u64)> = Vec::new();
         for info in self.tensors.values() {

@@ -49,6 +49,8 @@ pub(crate) struct Ask {
     pub draws: Vec<(usize, f64)>,
     /// Row and token.
     pub logprobs: Vec<(usize, TokenId)>,
+    /// Rows that are wanted whole, for constraints.
+    pub rows: Vec<usize>,
 }
 
 /// What a search says to Python.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use treasure::{
     core::{Answer, Denoiser, Dense, Encoding, Error, Facts, Question, Result, State, TokenId},
-    models::Tokenizer,
-    rewards::{Detokenize, TextModel},
+    text::{Detokenize, TextModel, Tokenizer},
 };
 
 use crate::bridge::{Ask, Bridge, Message, States};
@@ -118,6 +117,7 @@ fn ask(question: &Question<'_>) -> Result<Ask> {
         argmax: want.argmax,
         confidence: want.confidence,
         top: want.top.iter().map(|at| Ok((row(at.position)?, at.k))).collect::<Result<_>>()?,
+        rows: want.rows.iter().map(|&position| row(position)).collect::<Result<_>>()?,
         draws: want.draws.iter().map(|d| Ok((row(d.position)?, d.u))).collect::<Result<_>>()?,
         logprobs: (want.logprobs.iter().map(|&(at, token)| Ok((row(at)?, token))))
             .collect::<Result<_>>()?,
@@ -147,13 +147,13 @@ impl Denoiser for Own {
 }
 
 impl Detokenize for Own {
-    fn decode(&self, ids: &[TokenId]) -> treasure::rewards::Result<String> {
+    fn decode(&self, ids: &[TokenId]) -> treasure::text::Result<String> {
         Detokenize::decode(&*self.tokenizer, ids)
     }
 }
 
 impl TextModel for Own {
-    fn tokenizer(&self) -> treasure::models::Result<&Tokenizer> {
+    fn tokenizer(&self) -> treasure::text::Result<&Tokenizer> {
         Ok(&self.tokenizer)
     }
 

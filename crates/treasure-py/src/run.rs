@@ -33,8 +33,9 @@ enum Pending {
 }
 
 /// An answer as Python writes it: argmax, confidence, top lists (ids, log-probabilities), draws,
-/// log-probabilities.
-type Written = (Vec<u32>, Vec<f64>, Vec<(Vec<u32>, Vec<f64>)>, Vec<u32>, Vec<f64>);
+/// log-probabilities, whole rows as f32 in native order.
+type Written<'py> =
+    (Vec<u32>, Vec<f64>, Vec<(Vec<u32>, Vec<f64>)>, Vec<u32>, Vec<f64>, Vec<Bound<'py, PyBytes>>);
 
 /// Work under way. Dropping it stops the work.
 #[pyclass(frozen, module = "treasure._treasure")]
@@ -148,12 +149,8 @@ impl Run {
         let Pending::Logits(reply, masks) = self.take(py, ticket)? else { return Ok(()) };
         let mut all = Vec::with_capacity(rows.len());
         for (bytes, masks) in rows.iter().zip(masks) {
-            let mut numbers = Vec::with_capacity(bytes.as_bytes().len() / 8);
-            for number in bytes.as_bytes().chunks_exact(8) {
-                let mut own = [0; 8];
-                own.copy_from_slice(number);
-                numbers.push(f64::from_ne_bytes(own));
-            }
+            let float = |eight: &[u8]| eight.try_into().map_or(f64::NAN, f64::from_ne_bytes);
+            let numbers: Vec<f64> = bytes.as_bytes().chunks_exact(8).map(float).collect();
             let width = numbers.len() / masks.max(1);
             all.push(match width {
                 0 => Vec::new(),
@@ -173,9 +170,9 @@ impl Run {
     }
 
     /// Answers questions.
-    fn answers(&self, py: Python<'_>, ticket: u64, answers: Vec<Written>) -> PyResult<()> {
+    fn answers(&self, py: Python<'_>, ticket: u64, answers: Vec<Written<'_>>) -> PyResult<()> {
         let Pending::Answers(reply) = self.take(py, ticket)? else { return Ok(()) };
-        let read = |(argmax, confidence, top, draws, logprobs): Written| Answer {
+        let read = |(argmax, confidence, top, draws, logprobs, rows): Written<'_>| Answer {
             argmax,
             confidence,
             top: (top.into_iter())
@@ -186,6 +183,8 @@ impl Run {
                 .collect(),
             draws,
             logprobs,
+            rows: rows.iter().map(|row| floats(row.as_bytes())).collect(),
+            ..Answer::default()
         };
         let _ = reply.send(Ok(answers.into_iter().map(read).collect()));
         Ok(())
@@ -196,6 +195,11 @@ impl Drop for Run {
     fn drop(&mut self) {
         self.cancel.store(true, Ordering::SeqCst);
     }
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    let float = |four: &[u8]| four.try_into().map_or(f32::NAN, f32::from_ne_bytes);
+    bytes.chunks_exact(4).map(float).collect()
 }
 
 /// Lengths, ids, numbers of masks, masked positions, times; ids and positions as int64 in native order.
@@ -224,6 +228,7 @@ type WrittenAsk = (
     Vec<(usize, usize)>,
     Vec<(usize, f64)>,
     Vec<(usize, u32)>,
+    Vec<usize>,
 );
 
 fn asked(ask: Ask) -> WrittenAsk {
@@ -234,5 +239,6 @@ fn asked(ask: Ask) -> WrittenAsk {
         ask.top,
         ask.draws,
         ask.logprobs,
+        ask.rows,
     )
 }

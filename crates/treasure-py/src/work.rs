@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use treasure::{
     Error, Frame, Job, Plan, Request, Result, Sample, Session, Watch,
     core::{Event, NelboForm, NodeEvent, NoiseSchedule, nelbo},
-    rewards::{Start, TextModel},
+    text::{Start, TextModel},
 };
 
 use crate::bridge::{Bridge, Message};

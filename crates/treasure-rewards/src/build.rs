@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use treasure_models::{Classifier, ModelStore};
 
+use treasure_text::Conventions;
+
 use crate::{
-    Composite, Error, Preset, Result, RewardOptions, RunCache, Spec, TextReward,
+    Composite, Error, Result, RewardOptions, RunCache, Spec, TextReward,
     neural::{ClassifierReward, NelboReward, ScorerReward, failed},
+    options,
     spec::{Judge, Leaf, ValueKind},
 };
 
@@ -43,9 +46,9 @@ impl Rewards {
             Leaf::Judge(judge, value) => self.judge(name, *judge, *value)?,
             Leaf::Perplexity => self.scorer(name, "pocket/scorer")?,
             Leaf::Classifier { model, label, value } => {
-                let window = match self.options.preset {
-                    Preset::Plain => usize::MAX,
-                    Preset::Fk => Preset::FK_CLASSIFIER_TOKENS,
+                let window = match self.options.conventions {
+                    Conventions::Plain => usize::MAX,
+                    Conventions::Fk => options::FK_CLASSIFIER_TOKENS,
                 };
                 let classifier = self.classifier(name, model, window)?;
                 Arc::new(ClassifierReward::new(name, classifier, label.as_deref(), *value, window)?)
@@ -82,12 +85,12 @@ impl Rewards {
     }
 
     fn judge(&self, name: &str, judge: Judge, value: ValueKind) -> Result<Arc<dyn TextReward>> {
-        let window = match (self.options.preset, judge) {
-            (Preset::Plain, _) => usize::MAX,
-            (Preset::Fk, Judge::Positive | Judge::Neutral | Judge::Negative) => {
-                Preset::FK_SENTIMENT_TOKENS
+        let window = match (self.options.conventions, judge) {
+            (Conventions::Plain, _) => usize::MAX,
+            (Conventions::Fk, Judge::Positive | Judge::Neutral | Judge::Negative) => {
+                options::FK_SENTIMENT_TOKENS
             }
-            (Preset::Fk, _) => Preset::FK_CLASSIFIER_TOKENS,
+            (Conventions::Fk, _) => options::FK_CLASSIFIER_TOKENS,
         };
         let classifier = self.classifier(name, &format!("pocket/{}", judge.model()), window)?;
         let label = match judge {
@@ -124,11 +127,11 @@ impl Rewards {
             .scorer(model, &self.options.load)
             .map_err(|error| failed(name, "cannot load the scorer", error))?;
         let reward = ScorerReward::new(name, scorer);
-        Ok(Arc::new(match self.options.preset {
-            Preset::Plain => reward,
+        Ok(Arc::new(match self.options.conventions {
+            Conventions::Plain => reward,
             // exp2 of nats, then the natural logarithm: −ln 2 · mean NLL (protocol notes, 1.5).
-            Preset::Fk => reward
-                .with_window(Preset::FK_SCORER_TOKENS)
+            Conventions::Fk => reward
+                .with_window(options::FK_SCORER_TOKENS)
                 .stripped()
                 .scaled(std::f64::consts::LN_2),
         }))

@@ -86,6 +86,14 @@ impl Error {
     }
 }
 
+impl From<treasure_text::Error> for Error {
+    fn from(error: treasure_text::Error) -> Self {
+        let hint = error.hint();
+        let error = Self::reward("text", error.to_string()).with_source(error);
+        hint.into_iter().fold(error, Self::with_hint)
+    }
+}
+
 impl From<Error> for treasure_core::Error {
     fn from(error: Error) -> Self {
         match error {

@@ -6,7 +6,6 @@
 
 mod build;
 mod cache;
-mod cleanup;
 mod compose;
 mod error;
 #[cfg(feature = "exec")]
@@ -15,7 +14,6 @@ mod expr;
 mod interrupt;
 mod judge;
 mod labels;
-mod layout;
 pub mod metrics;
 pub mod neural;
 mod options;
@@ -26,25 +24,21 @@ pub mod remote;
 mod reward;
 pub mod rules;
 pub mod spec;
-mod start;
 mod window;
 
 pub use build::Rewards;
 pub use cache::{RUN_CACHE_BYTES, RunCache};
-pub use cleanup::clean_up_spaces;
 pub use compose::{Breakdown, Composite};
 pub use error::{Error, Result};
 #[cfg(feature = "exec")]
 pub use exec::Exec;
 pub use interrupt::Interrupt;
 pub use judge::{HeldOut, Verdict};
-pub use layout::{Detokenize, Layout, Piece, Rendered};
-pub use options::{Preset, RemoteOptions, RewardOptions};
+pub use options::{RemoteOptions, RewardOptions};
 pub use pipeline::{Pipeline, TextOptions};
 pub use range::Range;
 pub use reward::{Explained, TextReward, Window};
 pub use spec::{Spec, SpecError};
-pub use start::{Part, Start, TextModel};
 
 /// The examples of the guide, compiled and run.
 #[cfg(doctest)]

@@ -3,37 +3,27 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use treasure_models::LoadOptions;
+use treasure_text::Conventions;
 
 use crate::{Interrupt, RUN_CACHE_BYTES, Spec, TextOptions, TextReward, spec::Leaf};
 
-/// Whose conventions rewards follow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Preset {
-    /// Whole texts, −mean NLL.
-    #[default]
-    Plain,
-    /// The reference protocol: classifiers see 50 tokens with the two special ones (sentiment 512),
-    /// scorers 19 tokens of the stripped text at −ln 2 · mean NLL.
-    Fk,
-}
+/// Tokens a classifier sees in the reference protocol, special ones included.
+pub(crate) const FK_CLASSIFIER_TOKENS: usize = 50;
+/// Tokens the sentiment classifier sees there.
+pub(crate) const FK_SENTIMENT_TOKENS: usize = 512;
+/// Tokens a scorer sees there, BOS not counted.
+pub(crate) const FK_SCORER_TOKENS: usize = 19;
 
-impl Preset {
-    /// Tokens a classifier sees in the reference protocol, special ones included.
-    pub const FK_CLASSIFIER_TOKENS: usize = 50;
-    /// Tokens the sentiment classifier sees there.
-    pub const FK_SENTIMENT_TOKENS: usize = 512;
-    /// Tokens a scorer sees there, BOS not counted.
-    pub const FK_SCORER_TOKENS: usize = 19;
-
-    /// How text is prepared: the reference cleaned up spaces and read the first 100 generated tokens
-    /// for classifiers, 50 for the scorer.
-    pub fn text_options(self, spec: &Spec) -> TextOptions {
+impl TextOptions {
+    /// How text is prepared for a reward: the reference protocol cleaned up spaces and read the first 100
+    /// generated tokens for classifiers, 50 for the scorer.
+    pub fn under(conventions: Conventions, spec: &Spec) -> Self {
         let scores = |leaf: &Leaf| matches!(leaf, Leaf::Perplexity | Leaf::Scorer { .. });
-        match self {
-            Self::Plain => TextOptions::default(),
-            Self::Fk => {
+        match conventions {
+            Conventions::Plain => Self::default(),
+            Conventions::Fk => {
                 let only_scorers = spec.leaves().iter().all(|(_, leaf)| scores(leaf));
-                TextOptions { clean_up: true, trim: Some(if only_scorers { 50 } else { 100 }) }
+                Self { clean_up: true, trim: Some(if only_scorers { 50 } else { 100 }) }
             }
         }
     }
@@ -42,8 +32,10 @@ impl Preset {
 /// How rewards are built.
 #[derive(Clone)]
 pub struct RewardOptions {
-    /// Whose conventions they follow.
-    pub preset: Preset,
+    /// Whose conventions they follow: whole texts and −mean NLL, or the reference protocol's, where
+    /// classifiers see 50 tokens with the two special ones (sentiment 512) and scorers 19 tokens of the
+    /// stripped text at −ln 2 · mean NLL.
+    pub conventions: Conventions,
     /// Texts per batch, instead of each reward's own size.
     pub batch: Option<usize>,
     /// What the run's memory of scored texts may hold, per reward.
@@ -63,7 +55,7 @@ pub struct RewardOptions {
 impl std::fmt::Debug for RewardOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RewardOptions")
-            .field("preset", &self.preset)
+            .field("conventions", &self.conventions)
             .field("batch", &self.batch)
             .field("cache_bytes", &self.cache_bytes)
             .field("load", &self.load)
@@ -76,7 +68,7 @@ impl std::fmt::Debug for RewardOptions {
 impl Default for RewardOptions {
     fn default() -> Self {
         Self {
-            preset: Preset::Plain,
+            conventions: Conventions::Plain,
             batch: None,
             cache_bytes: RUN_CACHE_BYTES,
             load: LoadOptions::default(),

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use treasure_core::{Reward, TokenId, View};
 
-use crate::{
-    Breakdown, Composite, Detokenize, Layout, Rendered, Result, TextReward, clean_up_spaces,
-};
+use treasure_text::{Detokenize, Layout, Rendered, clean_up_spaces};
+
+use crate::{Breakdown, Composite, Result, TextReward};
 
 /// How text is prepared before the rewards see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Pipeline {
 
     /// The text a complete sequence stands for, untouched by windows and clean-up.
     pub fn render(&self, tokens: &[TokenId]) -> Result<Rendered> {
-        self.layout.render(self.detokenizer.as_ref(), tokens, &self.eos, None)
+        Ok(self.layout.render(self.detokenizer.as_ref(), tokens, &self.eos, None)?)
     }
 
     /// The text the rewards score for a complete sequence.

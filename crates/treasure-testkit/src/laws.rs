@@ -52,7 +52,7 @@ pub fn denoiser_obeys_the_laws(denoiser: &dyn Denoiser, states: &[MaskedSeq], ba
 fn survey(seq: &MaskedSeq) -> (Vec<At>, Vec<Draw>) {
     let top = seq.masked().map(|position| At { position, k: 3 }).collect();
     let draws = (seq.masked().enumerate())
-        .map(|(i, position)| Draw { position, u: (i as f64 * 0.37 + 0.21).fract() })
+        .map(|(i, position)| Draw { position, u: (i as f64 * 0.37 + 0.21).fract(), text: 0 })
         .collect();
     (top, draws)
 }
@@ -64,12 +64,14 @@ fn batch_equals_single(
     bans: &Bans,
 ) -> Vec<Answer> {
     let surveys: Vec<_> = states.iter().map(survey).collect();
+    let masks: Vec<Vec<usize>> = states.iter().map(|seq| seq.masked().collect()).collect();
     let want = |i: usize| Want {
         argmax: true,
         confidence: true,
         top: &surveys[i].0,
         draws: &surveys[i].1,
         logprobs: &[],
+        rows: &masks[i],
     };
     let single: Vec<Answer> = states
         .iter()
@@ -103,7 +105,8 @@ fn answers_are_consistent(denoiser: &dyn Denoiser, seq: &MaskedSeq, t: f64, bans
     let positions: Vec<usize> = seq.masked().collect();
     assert!(!positions.is_empty(), "laws need states with masks");
     let top: Vec<At> = positions.iter().map(|&position| At { position, k: vocab }).collect();
-    let want = Want { argmax: true, confidence: true, top: &top, ..Want::default() };
+    let rows = positions.as_slice();
+    let want = Want { argmax: true, confidence: true, top: &top, rows, ..Want::default() };
     let answer = ask(denoiser, seq, &encoding, bans, want);
     for (i, &position) in positions.iter().enumerate() {
         let all = &answer.top[i];
@@ -121,6 +124,21 @@ fn answers_are_consistent(denoiser: &dyn Denoiser, seq: &MaskedSeq, t: f64, bans
             );
             assert!(!banned.contains(&candidate.token), "bans are respected: {place}");
             assert!(candidate.logprob <= 1e-9, "log-probabilities are at most 0: {place}");
+        }
+        let (row, best) = (&answer.rows[i], all[0]);
+        assert_eq!(row.len(), vocab, "a row has a logit for every token: {place}");
+        let gap = |token: u32| f64::from(row[token as usize]) - f64::from(row[best.token as usize]);
+        for candidate in all {
+            let (got, expected) = (gap(candidate.token), candidate.logprob - best.logprob);
+            assert!(
+                (got - expected).abs() < 2e-3,
+                "rows agree with top: {place}, {candidate:?}, {got}"
+            );
+        }
+        let mass = row.iter().filter(|logit| **logit > f32::NEG_INFINITY).count();
+        assert!(mass >= all.len(), "what is listed has a logit: {place}");
+        for &token in banned.iter().filter(|&&token| (token as usize) < vocab) {
+            assert_eq!(row[token as usize], f32::NEG_INFINITY, "bans hold in rows: {place}");
         }
         for pair in all.windows(2) {
             let falls = pair[0].logprob > pair[1].logprob;
@@ -164,7 +182,7 @@ fn draws_invert_the_cdf(
     }
     bounds.iter_mut().for_each(|bound| *bound /= cumulative);
     let draws: Vec<Draw> =
-        (0..23).map(|i| Draw { position, u: (f64::from(i) + 0.5) / 23.0 }).collect();
+        (0..23).map(|i| Draw { position, u: (f64::from(i) + 0.5) / 23.0, text: 0 }).collect();
     let got = ask(denoiser, seq, encoding, bans, Want { draws: &draws, ..Want::default() }).draws;
     for (draw, token) in draws.iter().zip(got) {
         let near = bounds.iter().any(|bound| (bound - draw.u).abs() < 1e-5);

@@ -6,8 +6,10 @@
 pub mod exact;
 pub mod golden;
 pub mod laws;
+mod listed;
 mod rewards;
 mod table;
 
+pub use listed::Listed;
 pub use rewards::{FnReward, TableReward};
 pub use table::JointTable;

@@ -115,7 +115,8 @@ fn hint_of(error: &(dyn StdError + 'static)) -> Option<String> {
             .or_else(|| error.downcast_ref::<treasure_models::Error>()?.hint())
             .or_else(|| error.downcast_ref::<treasure_rewards::Error>()?.hint())
             .or_else(|| error.downcast_ref::<treasure_rewards::SpecError>()?.hint.as_deref());
-        found = hint.map(str::to_owned).or(found);
+        let text = || error.downcast_ref::<treasure_text::Error>()?.hint();
+        found = hint.map(str::to_owned).or_else(text).or(found);
         next = error.source();
     }
     found
@@ -163,6 +164,16 @@ impl From<treasure_core::Error> for Error {
 impl From<treasure_models::Error> for Error {
     fn from(error: treasure_models::Error) -> Self {
         Self::from_source(ErrorKind::Model, error)
+    }
+}
+
+impl From<treasure_text::Error> for Error {
+    fn from(error: treasure_text::Error) -> Self {
+        let kind = match error {
+            treasure_text::Error::Damaged(_) => ErrorKind::Model,
+            _ => ErrorKind::Request,
+        };
+        Self::from_source(kind, error)
     }
 }
 

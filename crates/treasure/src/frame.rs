@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use treasure_core::{Event, MaskedSeq, NodeEvent, Observer, StepEvent, TokenId, TraceWriter};
 
-use treasure_rewards::TextModel;
+use treasure_text::TextModel;
 
 use crate::writer::decode_run;
 

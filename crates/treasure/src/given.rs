@@ -5,7 +5,7 @@
 
 use regex::Regex;
 use treasure_core::TokenId;
-use treasure_rewards::{Part, Start, TextModel};
+use treasure_text::{Part, Start, TextModel};
 
 use crate::{Error, Result};
 
@@ -79,7 +79,7 @@ impl Given {
                 false if after_space => tokenizer.encode_fragment(&format!(" {piece}"))?,
                 false => tokenizer.encode_fragment(piece)?,
             };
-            parts.push(Part::Hole(ids.len()));
+            parts.push(Part::Hole { tokens: ids.len(), rule: None });
             filled.extend(ids);
             after_space = false;
         }

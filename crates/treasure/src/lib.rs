@@ -28,7 +28,6 @@ mod request;
 mod run;
 mod sample;
 mod session;
-mod template;
 mod writer;
 
 pub use bounds::{BOUNDS, Bound};
@@ -42,11 +41,11 @@ pub use request::{FIELDS, Request};
 pub use run::{Job, Watch};
 pub use sample::{Cost, HeldOut, ROW_FIELDS, ROW_VERSION, Sample};
 pub use session::{Ask, Scored, Session, SessionOptions};
-pub use template::Template;
 pub use treasure_core as core;
 pub use treasure_core::{Method, methods};
 pub use treasure_models as models;
 pub use treasure_rewards as rewards;
+pub use treasure_text::{self as text, Template};
 pub use writer::FunctionModel;
 
 /// The program of the README, compiled.

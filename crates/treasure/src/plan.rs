@@ -8,9 +8,11 @@ use serde_json::{Map, Value, json};
 use treasure_core::{AnswerKind, Method, OptionError, SelectKind, methods::FkReference};
 use treasure_models::{Dtype, Family, LoadOptions};
 use treasure_rewards::{
-    Preset as Conventions, Spec,
+    Spec,
     spec::{Kind, Leaf, ValueKind},
 };
+
+use treasure_text::{Conventions, Part, Rule};
 
 use crate::{Error, KEYS, Request, Result, Template, bounds, defaults, given::Given};
 
@@ -80,6 +82,8 @@ pub struct Plan {
     /// The template, if the holes of one are filled.
     pub template: Option<Template>,
     template_text: Option<String>,
+    /// What the continuation of a prompt must be.
+    pub rule: Option<Rule>,
     pub(crate) given: Option<Given>,
     /// Generated tokens.
     pub length: usize,
@@ -117,6 +121,12 @@ impl Plan {
             return Err(Error::request("template: expected a prompt or a template, got both"));
         }
         let template = request.template.as_deref().map(Template::parse).transpose()?;
+        let rule = rule(request)?;
+        for part in template.iter().flat_map(|template| &template.parts) {
+            if let Part::Hole { rule: Some(rule), .. } = part {
+                rule.check()?;
+            }
+        }
         let given = given(request)?;
         let (length, min_length) = lengths(request, preset, template.as_ref())?;
         let reward: Spec = request.reward.as_deref().unwrap_or("perplexity").parse()?;
@@ -158,6 +168,7 @@ impl Plan {
             screen,
             template,
             template_text: request.template.clone(),
+            rule,
             given,
             length,
             min_length,
@@ -185,6 +196,9 @@ impl Plan {
             "reward_dtype": self.reward_dtype.to_string(),
             "judge": self.judge.iter().map(Spec::to_string).collect::<Vec<_>>(),
             "template": self.template_text,
+            "matches": match &self.rule { Some(Rule::Regex(pattern)) => Some(pattern), _ => None },
+            "json_schema": match &self.rule { Some(Rule::JsonSchema(schema)) => Some(schema), _ => None },
+            "choices": match &self.rule { Some(Rule::Choices(choices)) => Some(choices), _ => None },
             "length": self.length,
             "min_length": self.min_length,
             "samples": self.samples,
@@ -211,6 +225,13 @@ impl Plan {
             }
         }
         plan
+    }
+
+    /// Whether something must hold of every text.
+    pub fn is_constrained(&self) -> bool {
+        let parts = self.template.iter().flat_map(|template| &template.parts);
+        let rule = |part: &Part| matches!(part, Part::Hole { rule: Some(_), .. });
+        self.rule.is_some() || parts.into_iter().any(rule)
     }
 
     /// How the reward reads best beside its number.
@@ -272,6 +293,31 @@ pub(crate) fn reading_of(spec: &Spec) -> Reading {
     }
 }
 
+fn has_rule(request: &Request) -> bool {
+    request.matches.is_some() || request.json_schema.is_some() || request.choices.is_some()
+}
+
+/// What the continuation must be, at most one thing.
+fn rule(request: &Request) -> Result<Option<Rule>> {
+    let regex = request.matches.as_ref().map(|pattern| Rule::Regex(pattern.clone()));
+    let schema = request.json_schema.as_ref().map(|schema| Rule::JsonSchema(schema.clone()));
+    let choices = request.choices.as_ref().map(|choices| Rule::Choices(choices.clone()));
+    let given: Vec<Rule> = [regex, schema, choices].into_iter().flatten().collect();
+    if given.len() > 1 {
+        return Err(Error::request(
+            "constraint: expected one of matches, json_schema and choices, got several",
+        ));
+    }
+    let Some(rule) = given.into_iter().next() else { return Ok(None) };
+    if request.template.is_some() {
+        return Err(Error::request("constraint: a template says it hole by hole").with_hint(
+            "write [MASK:12|regex:…], [MASK|choices:red,green] or [MASK:20|json-schema:{…}]",
+        ));
+    }
+    rule.check()?;
+    Ok(Some(rule))
+}
+
 fn spec(what: &str, text: &str) -> Result<Spec> {
     text.parse().map_err(|error| Error::from_spec(what, error))
 }
@@ -309,6 +355,9 @@ fn given(request: &Request) -> Result<Option<Given>> {
     {
         return Err(Error::request("text: expected a text alone, got a prompt or template too"));
     }
+    if rule(request)?.is_some() {
+        return Err(Error::request("text: a finished text is refined without constraints"));
+    }
     let method = request.method.as_deref().unwrap_or("treasure");
     if method != "refine" {
         return Err(Error::request(format!("text: method {method} has no use for it"))
@@ -340,6 +389,7 @@ fn lengths(
         // The reference bans no end of text.
         Preset::Fk => (defaults::FK_LENGTH, 0),
     };
+    let min_length = if has_rule(request) { 0 } else { min_length };
     let length = request.length.unwrap_or(length);
     if length == 0 {
         return Err(Error::request("length: expected at least 1, got 0"));

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use treasure_core::{At, Bans, Denoiser as _, Encoding, MaskedSeq, Question, State, Want};
 use treasure_models::{MaskedLm, Tokenizer};
-use treasure_rewards::{Start, TextModel};
+use treasure_text::{Start, TextModel};
 
 use crate::{Error, ErrorKind, Result, Template};
 

@@ -28,6 +28,12 @@ pub struct Request {
     pub prompt: Option<String>,
     /// A text with holes, instead of a prompt.
     pub template: Option<String>,
+    /// The continuation must match this regular expression, whole.
+    pub matches: Option<String>,
+    /// The continuation must be JSON that is valid under this schema.
+    pub json_schema: Option<Value>,
+    /// The continuation must be one of these.
+    pub choices: Option<Vec<String>>,
     /// A finished text to make better, for the method `refine`.
     pub text: Option<String>,
     /// What must not change in it, as a regular expression.
@@ -79,6 +85,9 @@ pub const FIELDS: &[&str] = &[
     "as",
     "prompt",
     "template",
+    "matches",
+    "json_schema",
+    "choices",
     "text",
     "keep",
     "reward",

@@ -7,13 +7,14 @@ use std::{
 
 use serde_json::{Map, Value, json};
 use treasure_core::{
-    AnswerKind, Clock, Deadline, Denoiser, Error as CoreError, Limits, NoiseSchedule, Outcome,
-    Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
+    AnswerKind, Clock, Constraint, Deadline, Denoiser, Error as CoreError, Limits, NoiseSchedule,
+    Outcome, Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
 };
-use treasure_rewards::{Composite, Pipeline, Start, TextModel, TextOptions, TextReward, metrics};
+use treasure_rewards::{Composite, Pipeline, TextOptions, TextReward, metrics};
+use treasure_text::{Rules, Start, TextModel};
 
 use crate::{
-    Cost, Error, HeldOut, Plan, ROW_VERSION, Result, Sample,
+    Cost, Error, ErrorKind, HeldOut, Plan, ROW_VERSION, Result, Sample,
     frame::{Follower, Show, Tell},
     sample_key,
 };
@@ -58,6 +59,7 @@ pub(crate) struct Parts {
     pub proxy: Option<Arc<Composite>>,
     pub judges: Vec<(String, Arc<Composite>)>,
     pub fluency: Option<Arc<dyn TextReward>>,
+    pub rules: Option<Arc<Rules>>,
 }
 
 /// The wall clock since a sample began.
@@ -76,7 +78,7 @@ impl Parts {
         if let Some(given) = &plan.given {
             return given.start(model);
         }
-        Ok(match &plan.template {
+        let start = match &plan.template {
             Some(template) => Start::template(model, &template.parts)?,
             None => Start::under(
                 plan.preset.conventions(),
@@ -85,6 +87,10 @@ impl Parts {
                 plan.length,
                 plan.min_length,
             )?,
+        };
+        Ok(match &plan.rule {
+            Some(rule) => start.with_rule(rule.clone()),
+            None => start,
         })
     }
 
@@ -137,8 +143,9 @@ impl Parts {
             cancel: watch.cancel,
         };
         let schedule = NoiseSchedule::default();
-        let (state, bans) = (start.state.clone(), start.bans.clone());
-        let mut problem = Problem::new(state, &schedule, denoiser, reward, bans, limits)?
+        let constraint = self.constraint(&start)?;
+        let state = start.state.clone();
+        let mut problem = Problem::new(state, &schedule, denoiser, reward, constraint, limits)?
             .with_ends(&start.ends)
             .with_answer(plan.answer);
         if let Some(proxy) = &proxy {
@@ -165,6 +172,18 @@ impl Parts {
         let mut sample = self.row(job, &start, &pipeline, found, seconds)?;
         sample.trace = trace;
         Ok(sample)
+    }
+
+    /// What may be placed where.
+    fn constraint(&self, start: &Start) -> Result<Arc<dyn Constraint>> {
+        let patterns = match &self.rules {
+            Some(rules) => rules.constraint(start, self.plan.min_length)?,
+            None => None,
+        };
+        Ok(match patterns {
+            Some(patterns) => Arc::new(patterns),
+            None => Arc::new(start.bans.clone()),
+        })
     }
 
     /// A trace that begins with what only the caller knows, token texts included.
@@ -203,12 +222,25 @@ impl Parts {
             }
         };
         let continuation = rendered.continuation().to_string();
+        if let Some(rule) = &plan.rule
+            && !rule.accepts(&continuation)?
+        {
+            // The tables say otherwise, so decoding did something that they do not know.
+            return Err(Error::new(
+                ErrorKind::Search,
+                format!("constraint: expected a text that satisfies it, got {continuation:?}"),
+            )
+            .with_hint("please report the tokenizer and the constraint"));
+        }
         let held_out = self.held_out(&rendered.text, &continuation)?;
         Ok(Sample {
             version: ROW_VERSION,
             prompt: rendered.text[..rendered.prompt_bytes].to_string(),
             continuation,
-            cut: !start.ends.is_empty() && rendered.tokens.len() >= start.state.n_masked(),
+            // What satisfies a constraint is whole, however long.
+            cut: plan.rule.is_none()
+                && !start.ends.is_empty()
+                && rendered.tokens.len() >= start.state.n_masked(),
             text: rendered.text,
             tokens: rendered.tokens,
             reward,

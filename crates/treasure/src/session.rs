@@ -14,9 +14,11 @@ use serde_json::{Map, Value};
 use treasure_core::{Batcher, Denoiser, Event, Run};
 use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver};
 use treasure_rewards::{
-    Composite, Explained, RUN_CACHE_BYTES, RewardOptions, Rewards, Spec, TextModel, TextReward,
+    Composite, Explained, RUN_CACHE_BYTES, RewardOptions, Rewards, Spec, TextOptions, TextReward,
     spec::Leaf,
 };
+
+use treasure_text::{Rules, TextModel};
 
 use crate::{
     Error, ErrorKind, Frame, Plan, Predicted, Request, Result, Sample,
@@ -67,6 +69,8 @@ struct Inner {
     own: Mutex<HashMap<String, Arc<dyn TextReward>>>,
     /// Rewards that were built, by specification and conventions.
     built: Mutex<HashMap<String, Arc<Composite>>>,
+    /// Tables of constraints, by denoiser.
+    rules: Arc<Mutex<HashMap<String, Arc<Rules>>>>,
 }
 
 /// Models, rewards, and a table at which searches share them. Cheap to clone.
@@ -109,6 +113,7 @@ impl Session {
             models,
             own: Mutex::default(),
             built: Mutex::default(),
+            rules: Arc::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -123,6 +128,7 @@ impl Session {
             models: self.inner.models.clone(),
             own: Mutex::new(lock(&self.inner.own).clone()),
             built: Mutex::default(),
+            rules: self.inner.rules.clone(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -194,8 +200,10 @@ impl Session {
         for (written, leaf) in spec.leaves() {
             check_shipped(written, leaf)?;
         }
-        let key =
-            format!("{text}\n{:?}\n{:?}\n{:?}", options.preset, options.load, options.cache_bytes);
+        let key = format!(
+            "{text}\n{:?}\n{:?}\n{:?}",
+            options.conventions, options.load, options.cache_bytes
+        );
         if let Some(built) = lock(&self.inner.built).get(&key) {
             return Ok(built.clone());
         }
@@ -217,12 +225,27 @@ impl Session {
 
     fn reward_options(&self, plan: &Plan) -> RewardOptions {
         RewardOptions {
-            preset: plan.preset.conventions(),
+            conventions: plan.preset.conventions(),
             batch: self.inner.options.reward_batch,
             cache_bytes: self.inner.options.cache_bytes,
             load: LoadOptions { dtype: plan.reward_dtype, ..LoadOptions::default() },
             ..RewardOptions::default()
         }
+    }
+
+    /// The tables of constraints of a plan's denoiser, if the plan has a constraint.
+    fn rules(&self, plan: &Plan, model: &dyn TextModel) -> Result<Option<Arc<Rules>>> {
+        if !plan.is_constrained() {
+            return Ok(None);
+        }
+        let key = format!("{}\n{:?}", plan.model, plan.load);
+        let mut known = lock(&self.inner.rules);
+        if let Some(rules) = known.get(&key) {
+            return Ok(Some(rules.clone()));
+        }
+        let rules = Arc::new(Rules::of(model)?);
+        known.insert(key, rules.clone());
+        Ok(Some(rules))
     }
 
     /// Loads all that a plan names, the denoiser beside the rewards.
@@ -241,19 +264,21 @@ impl Session {
         let model =
             model.map_err(|_| Error::new(ErrorKind::Model, "loading the model panicked"))??;
         let (reward, proxy, judges) = rewards?;
+        let rules = self.rules(plan, &*model)?;
         let model = match self.inner.options.batch_size {
             Some(size) => Arc::new(Portioned { inner: model, size: size.max(1) }),
             None => model,
         };
         Ok(Parts {
             plan_row: plan.to_value(),
-            text: plan.preset.conventions().text_options(&plan.reward),
+            text: TextOptions::under(plan.preset.conventions(), &plan.reward),
             fluency: self.fluency(plan)?,
             plan: plan.clone(),
             model,
             reward,
             proxy,
             judges,
+            rules,
         })
     }
 
@@ -262,7 +287,8 @@ impl Session {
         if plan.judge.is_empty() {
             return Ok(None);
         }
-        let options = RewardOptions { preset: Default::default(), ..self.reward_options(plan) };
+        let options =
+            RewardOptions { conventions: Default::default(), ..self.reward_options(plan) };
         let rewards = Rewards::new(self.inner.store.clone(), options);
         if treasure_pocket::model("scorer").is_some() {
             return Ok(Some(rewards.leaf("perplexity", &Leaf::Perplexity)?));
@@ -464,6 +490,13 @@ impl<'s> Ask<'s> {
         self
     }
 
+    /// The continuation must match this regular expression, whole, whatever the reward.
+    #[must_use]
+    pub fn matches(mut self, regex: impl Into<String>) -> Self {
+        self.request.matches = Some(regex.into());
+        self
+    }
+
     /// A judge that the search does not see.
     #[must_use]
     pub fn judge(mut self, spec: impl Into<String>) -> Self {
@@ -651,14 +684,14 @@ impl Denoiser for Portioned {
     }
 }
 
-impl treasure_rewards::Detokenize for Portioned {
-    fn decode(&self, ids: &[u32]) -> treasure_rewards::Result<String> {
+impl treasure_text::Detokenize for Portioned {
+    fn decode(&self, ids: &[u32]) -> treasure_text::Result<String> {
         self.inner.decode(ids)
     }
 }
 
 impl TextModel for Portioned {
-    fn tokenizer(&self) -> treasure_models::Result<&treasure_models::Tokenizer> {
+    fn tokenizer(&self) -> treasure_text::Result<&treasure_models::Tokenizer> {
         self.inner.tokenizer()
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use treasure_core::{Answer, Denoiser, Encoding, Facts, Question, State, TokenId};
 use treasure_models::Tokenizer;
-use treasure_rewards::{Detokenize, TextModel};
+use treasure_text::{Detokenize, TextModel};
 
 /// The text of a run of tokens, as far as it can be decoded.
 pub(crate) fn decode_run(model: &dyn TextModel, tokens: &[TokenId]) -> String {
@@ -50,13 +50,13 @@ impl Denoiser for FunctionModel {
 }
 
 impl Detokenize for FunctionModel {
-    fn decode(&self, ids: &[TokenId]) -> treasure_rewards::Result<String> {
+    fn decode(&self, ids: &[TokenId]) -> treasure_text::Result<String> {
         Detokenize::decode(&self.tokenizer, ids)
     }
 }
 
 impl TextModel for FunctionModel {
-    fn tokenizer(&self) -> treasure_models::Result<&Tokenizer> {
+    fn tokenizer(&self) -> treasure_text::Result<&Tokenizer> {
         Ok(&self.tokenizer)
     }
 

@@ -10,7 +10,8 @@ use treasure::{
     Plan, Request, Session, SessionOptions,
     core::{Bans, Key, Limits, MaskedSeq, NoiseSchedule, Problem, Question, Silent, State, Want},
     models::exec::{Isa, register_flops},
-    rewards::{Composite, Pipeline, Start, TextModel, TextReward},
+    rewards::{Composite, Pipeline, TextReward},
+    text::{Start, TextModel},
 };
 
 use super::searches;

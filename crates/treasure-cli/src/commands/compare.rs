@@ -17,7 +17,10 @@ use crate::{
     interrupt,
     options::{
         common::Common,
-        request::{Limits, ModelOptions, PresetKind, RewardOptions, SearchOptions, method_names},
+        request::{
+            Constraints, Limits, ModelOptions, PresetKind, RewardOptions, SearchOptions,
+            method_names,
+        },
     },
     output::{number, print, progress::Progress, row, screen::Screen},
 };
@@ -76,6 +79,9 @@ pub struct Compare {
     /// How long, and when to stop.
     #[command(flatten)]
     pub limits: Limits,
+    /// What must hold.
+    #[command(flatten)]
+    pub constraints: Constraints,
     /// The methods' knobs; each method takes those it knows.
     #[command(flatten)]
     pub search: SearchOptions,
@@ -130,7 +136,7 @@ impl Compare {
             batch_size: self.model.batch_size.map(Into::into),
             ..SessionOptions::default()
         });
-        let first = Plan::new(&self.request(&self.methods[0], Map::new(), common))?;
+        let first = Plan::new(&self.request(&self.methods[0], Map::new(), common)?)?;
         common.say(first.line());
         interrupt::listen(common.quiet);
         let screen = Screen::new(Progress::new(common.quiet), None);
@@ -140,7 +146,7 @@ impl Compare {
             let mut width = Map::new();
             if let (Some(budget), Some(knob)) = (budget, self.free_width(method)) {
                 width.insert(knob.into(), 1.into());
-                let plan = Plan::new(&self.request(method, width.clone(), common))?;
+                let plan = Plan::new(&self.request(method, width.clone(), common)?)?;
                 let Some(unit) = sample(&session, &plan, &entries[0], 0, 0, &screen)? else {
                     break;
                 };
@@ -148,7 +154,7 @@ impl Compare {
                 let paid = (budget / unit).round().clamp(1.0, MOST) as u64;
                 width.insert(knob.into(), paid.into());
             }
-            let plan = Plan::new(&self.request(method, width, common))?;
+            let plan = Plan::new(&self.request(method, width, common)?)?;
             let mut rows = Vec::new();
             for (prompt_index, entry) in entries.iter().enumerate() {
                 for number in 0..self.samples.max(1) {
@@ -179,7 +185,12 @@ impl Compare {
         Ok(if any { Verdict::Missed } else { Verdict::Done })
     }
 
-    fn request(&self, method: &str, width: Map<String, Value>, common: &Common) -> Request {
+    fn request(
+        &self,
+        method: &str,
+        width: Map<String, Value>,
+        common: &Common,
+    ) -> Outcome<Request> {
         let mut request = Request {
             preset: Some(self.preset.into()),
             method: Some(method.to_owned()),
@@ -190,9 +201,10 @@ impl Compare {
         self.model.fill(&mut request);
         self.reward.fill(&mut request);
         self.limits.fill(&mut request);
+        self.constraints.fill(&mut request)?;
         request.options = self.search.only_for(method);
         request.options.extend(width);
-        request
+        Ok(request)
     }
 
     /// The option of a method that a budget may set: none if the user did, or if there is none.

@@ -19,7 +19,10 @@ use crate::{
     interrupt,
     options::{
         common::Common,
-        request::{Limits, ModelOptions, PresetKind, RewardOptions, SearchOptions, method_names},
+        request::{
+            Constraints, Limits, ModelOptions, PresetKind, RewardOptions, SearchOptions,
+            method_names,
+        },
     },
     output::{
         number, print,
@@ -60,6 +63,9 @@ pub struct Generate {
     /// Fill the holes of a text, such as "The [MASK:5] was [MASK:12]."
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["prompt", "prompts", "length", "min_length"])]
     pub template: Option<String>,
+    /// Fill the holes of a text file in place, such as [MASK:5] or [MASK|choices:red,green]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "prompts", "template", "length", "min_length", "samples", "out", "beside"])]
+    pub fill_in: Option<PathBuf>,
     /// Reading and running the reward.
     #[command(flatten)]
     pub reward: RewardOptions,
@@ -75,6 +81,9 @@ pub struct Generate {
     /// How long, and when to stop.
     #[command(flatten)]
     pub limits: Limits,
+    /// What must hold.
+    #[command(flatten)]
+    pub constraints: Constraints,
     /// The method's knobs.
     #[command(flatten)]
     pub search: SearchOptions,
@@ -133,7 +142,7 @@ struct Start {
 
 impl Generate {
     /// What is asked for, whatever the prompt.
-    fn request(&self, common: &Common) -> Request {
+    fn request(&self, common: &Common) -> Outcome<Request> {
         let mut request = Request {
             preset: Some(self.preset.into()),
             method: Some(self.method.clone()),
@@ -144,14 +153,19 @@ impl Generate {
         self.model.fill(&mut request);
         self.reward.fill(&mut request);
         self.limits.fill(&mut request);
+        self.constraints.fill(&mut request)?;
         self.search.fill(&mut request);
-        request
+        Ok(request)
     }
 
     /// What the user wants continued or filled in.
     fn entries(&self, common: &Common) -> Outcome<Vec<Entry>> {
         if let Some(file) = &self.prompts {
             return prompts::read(file);
+        }
+        if let Some(file) = &self.fill_in {
+            let template = Some(input::read(file)?);
+            return Ok(vec![Entry { template, ..Entry::default() }]);
         }
         if let Some(template) = &self.template {
             return Ok(vec![Entry { template: Some(template.clone()), ..Entry::default() }]);
@@ -187,7 +201,7 @@ impl Generate {
 
     /// Plans, loads, searches and hands the rows on.
     pub fn run(&self, common: &Common) -> Outcome<Verdict> {
-        let request = self.request(common);
+        let request = self.request(common)?;
         // All prompts share one plan; each template has its own.
         let (mut plans, mut starts) = (vec![Plan::new(&request)?], Vec::new());
         for entry in self.entries(common)? {
@@ -198,7 +212,7 @@ impl Generate {
                     plans.push(Plan::new(&Request { template, ..request.clone() })?);
                     let first = Template::parse(text)?.parts.into_iter().next();
                     let begins = match first {
-                        Some(treasure::rewards::Part::Fixed(fixed)) => fixed,
+                        Some(treasure::text::Part::Fixed(fixed)) => fixed,
                         _ => String::new(),
                     };
                     (plans.len() - 1, begins)
@@ -239,6 +253,7 @@ impl Generate {
             trace,
             screen: &screen,
             several_samples: self.samples > 1,
+            fill_in: self.fill_in.as_deref(),
         };
         let tally = sinks.run(&session, &plans, &jobs)?;
         if tally.interrupted {
@@ -354,6 +369,8 @@ struct Sinks<'a> {
     trace: Option<TraceFile>,
     screen: &'a Screen,
     several_samples: bool,
+    /// A file whose text the row's takes the place of.
+    fill_in: Option<&'a Path>,
 }
 
 /// What became of a run.
@@ -433,6 +450,9 @@ impl Sinks<'_> {
         // A text that was cut short is shown but not stored: --resume makes it anew.
         if let (Some(store), false) = (&mut self.store, sample.is_interrupted()) {
             store.append((sample.prompt_index, sample.sample), &line)?;
+        }
+        if let (Some(file), false) = (self.fill_in, sample.is_interrupted()) {
+            input::replace(file, &sample.text)?;
         }
         if tally.rows == 0 {
             for note in &sample.notes {

@@ -18,8 +18,8 @@ use treasure::{
         Problem, Question, Result, Reward, State, TokenId, View,
     },
     models::exec::operations,
-    rewards::Start,
     sample_key,
+    text::Start,
 };
 
 use super::bench::Setup;

@@ -1,12 +1,15 @@
 //! From flags to a request.
 
-use std::num::NonZeroUsize;
+use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use serde_json::{Map, Value};
 use treasure::{Method, Preset, Request};
 
-use crate::failure::{Failure, Outcome};
+use crate::{
+    failure::{Failure, Outcome},
+    input,
+};
 
 /// Whose conventions a run follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -140,6 +143,39 @@ impl Limits {
         request.max_reward_calls = self.max_reward_calls;
         request.max_seconds = self.max_seconds;
         request.target_reward = self.target_reward;
+    }
+}
+
+/// What every text must satisfy, whatever the reward.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Constraints (every text satisfies them)")]
+pub struct Constraints {
+    /// The continuation matches this regular expression, whole (mind the space after the prompt)
+    #[arg(long, value_name = "REGEX", group = "constraint")]
+    pub matches: Option<String>,
+    /// The continuation is JSON that is valid under the schema in this file
+    #[arg(long, value_name = "FILE", group = "constraint")]
+    pub json_schema: Option<PathBuf>,
+    /// The continuation is one of these, spaces included
+    #[arg(long, value_name = "A,B,…", group = "constraint", value_delimiter = ',')]
+    pub choices: Vec<String>,
+}
+
+impl Constraints {
+    /// The request's part.
+    pub fn fill(&self, request: &mut Request) -> Outcome<()> {
+        request.matches.clone_from(&self.matches);
+        if !self.choices.is_empty() {
+            request.choices = Some(self.choices.clone());
+        }
+        if let Some(path) = &self.json_schema {
+            let schema = serde_json::from_str(&input::read(path)?).map_err(|error| {
+                let message = format!("{}: expected a JSON Schema, got {error}", path.display());
+                Failure::new(message)
+            })?;
+            request.json_schema = Some(schema);
+        }
+        Ok(())
     }
 }
 

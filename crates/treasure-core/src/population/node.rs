@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Encoded, MaskedSeq, TokenId};
+use crate::{Answer, Encoded, MaskedSeq, Prediction, TokenId};
 
 /// What Feynman–Kac steering remembers about a particle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -108,6 +108,11 @@ pub struct Child {
 }
 
 impl Child {
+    /// The tokens that the step placed.
+    pub fn placements(&self) -> Vec<(usize, TokenId)> {
+        self.reveal.iter().chain(&self.also).copied().collect()
+    }
+
     /// A parent that is carried on as it is, as its only child.
     pub fn carried(parent: usize, node: &Node, t: f64) -> Self {
         Self {
@@ -137,6 +142,16 @@ pub struct Expanded {
     pub argmax: Vec<TokenId>,
     /// The log-probabilities of those tokens; empty unless they were asked for.
     pub confidence: Vec<f64>,
+    /// Under a constraint: what completes its children.
+    pub prediction: Option<Arc<Prediction>>,
+}
+
+impl Expanded {
+    /// A parent with what was answered about it.
+    pub fn new(encoded: &Encoded, answer: Answer) -> Self {
+        let Answer { argmax, confidence, prediction, .. } = answer;
+        Self { encoded: encoded.clone(), argmax, confidence, prediction }
+    }
 }
 
 /// The children of a population.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{DrawBy, Grid, Propose, encode_parents, purpose};
 use crate::{
-    Context, Encoded, Flow, Key,
+    Answer, Context, Encoded, Flow, Key,
     population::{Child, Expanded, Node, Proposals},
     value::sample_completions,
 };
@@ -72,8 +72,7 @@ impl Propose for Destinations {
         let mut proposals = Proposals::default();
         for (parent, ((node, aim), encoded)) in parents.iter().zip(aims).zip(encoded).enumerate() {
             self.children(cx, parent, node, &aim, &encoded, &mut proposals.children)?;
-            let (argmax, confidence) = (Vec::new(), Vec::new());
-            proposals.parents.push(Expanded { encoded, argmax, confidence });
+            proposals.parents.push(Expanded::new(&encoded, Answer::default()));
         }
         Ok(proposals)
     }

@@ -125,8 +125,9 @@ impl FirstHitting {
                     _ => 1,
                 };
                 for position in self.positions(cx, key, &node.seq, groups, seen) {
-                    let allowed = cx.problem.allowed_at(&node.seq, position);
-                    if beam > allowed {
+                    let allowed = cx.problem.allowed_at(&node.seq, position)?;
+                    // Under a constraint a choice of one or two is nothing to note.
+                    if beam > allowed && !cx.problem.is_constrained() {
                         cx.note("beam width", || {
                             format!(
                                 "capped at {allowed} by the allowed tokens at position {position}, \
@@ -139,7 +140,8 @@ impl FirstHitting {
                         && beam < allowed
                     {
                         let own = |i| key.fold(purpose::TOKEN).fold(i).uniform();
-                        let draws = (0..tries as u64).map(|i| Draw { position, u: own(i) });
+                        let draw = |i| Draw { position, u: own(i), text: i as u32 };
+                        let draws = (0..tries as u64).map(draw);
                         branch.draws.extend(draws);
                     }
                 }
@@ -155,7 +157,7 @@ impl FirstHitting {
                         _ => self.positions(cx, own, &node.seq, 1, seen)[0],
                     };
                     let u = key.fold(purpose::TOKEN).fold(candidate).uniform();
-                    branch.draws.push(Draw { position, u });
+                    branch.draws.push(Draw { position, u, text: candidate as u32 });
                 }
             }
         }
@@ -262,11 +264,7 @@ impl Propose for FirstHitting {
             children: Vec::new(),
             parents: encoded
                 .iter()
-                .map(|encoded| Expanded {
-                    encoded: encoded.clone(),
-                    argmax: Vec::new(),
-                    confidence: Vec::new(),
-                })
+                .map(|encoded| Expanded::new(encoded, Answer::default()))
                 .collect(),
         };
         let mut answered = branches.iter().zip(answers.into_iter().zip(seen).zip(rests)).peekable();
@@ -279,10 +277,10 @@ impl Propose for FirstHitting {
             };
             if let Some(seen) = seen {
                 (answer.argmax, answer.confidence) = (seen.argmax, seen.confidence);
+                answer.prediction = seen.prediction;
             }
-            self.children(cx, node, branch, &answer, rest, &mut proposals.children);
-            proposals.parents[parent].argmax = answer.argmax;
-            proposals.parents[parent].confidence = answer.confidence;
+            self.children(cx, node, branch, &answer, rest, &mut proposals.children)?;
+            proposals.parents[parent] = Expanded::new(&encoded[parent], answer);
         }
         Ok(proposals)
     }
@@ -302,7 +300,7 @@ impl FirstHitting {
         answer: &Answer,
         rest: Option<Rest>,
         out: &mut Vec<Child>,
-    ) {
+    ) -> Flow<()> {
         let sure: Vec<(usize, u32, f64)> = match self.commit_threshold {
             Some(threshold) => (node.seq.masked().zip(&answer.argmax).zip(&answer.confidence))
                 .filter(|(_, confidence)| confidence.exp() >= threshold)
@@ -310,11 +308,20 @@ impl FirstHitting {
                 .collect(),
             None => Vec::new(),
         };
-        let mut push = |position, token, rank, log_p: f64, log_mass: f64| {
+        let mut push = |position, token, rank, log_p: f64, log_mass: f64| -> Flow<()> {
             let mut seq = node.seq.reveal(position, token);
             let mut log_p = node.log_p + log_p;
             let mut also = Vec::new();
-            for &(at, token, confidence) in sure.iter().filter(|&&(at, ..)| at != position) {
+            // Under a constraint only what agrees with the child's own legal completion is sure.
+            let whole = match &answer.prediction {
+                Some(prediction) if !sure.is_empty() => {
+                    Some(prediction.complete(&[(position, token)])?)
+                }
+                _ => None,
+            };
+            let agrees = |at: usize, token| whole.as_ref().is_none_or(|whole| whole[at] == token);
+            let others = sure.iter().filter(|&&(at, token, _)| at != position && agrees(at, token));
+            for &(at, token, confidence) in others {
                 seq.reveal_in_place(at, token);
                 log_p += confidence;
                 also.push((at, token));
@@ -331,31 +338,38 @@ impl FirstHitting {
                 log_p,
                 ..Child::carried(branch.parent, node, branch.t)
             });
+            Ok(())
         };
         let min_p = match self.reveal {
             Reveal::Top { min_p, .. } => min_p,
             _ => 0.0,
         };
         let groups = (branch.top.len() as f64).ln();
-        for (at, top) in branch.top.iter().zip(&answer.top) {
+        // What is not legal is no part of the law: the mass that is left says how much of it is.
+        let legal = |masses: &[f64], index: usize| masses.get(index).copied().unwrap_or(0.0);
+        for (index, (at, top)) in branch.top.iter().zip(&answer.top).enumerate() {
+            let groups = groups - legal(&answer.top_mass, index);
             let likeliest = top.first().map_or(0.0, |best| best.logprob);
             for (rank, candidate) in top.iter().enumerate() {
                 let likely = (candidate.logprob - likeliest).exp() >= min_p;
                 if likely || rank < ALWAYS_TRIED {
                     let logprob = candidate.logprob;
-                    push(at.position, candidate.token, rank, logprob, logprob - groups); // Alg. 1, line 5
+                    push(at.position, candidate.token, rank, logprob, logprob - groups)?; // Alg. 1, line 5
                 }
             }
         }
         if let Some(Rest { position, token, log_p, log_mass }) = rest {
-            push(position, token, answer.top[0].len(), log_p, log_mass);
+            let log_mass = log_mass + legal(&answer.top_mass, 0);
+            push(position, token, answer.top[0].len(), log_p, log_mass)?;
         }
         if let Reveal::Sample { .. } = self.reveal {
             let share = -(branch.draws.len() as f64).ln();
             for (rank, (draw, &token)) in branch.draws.iter().zip(&answer.draws).enumerate() {
-                push(draw.position, token, rank, 0.0, share);
+                let log_mass = share + legal(&answer.draw_mass, rank);
+                push(draw.position, token, rank, 0.0, log_mass)?;
             }
         }
+        Ok(())
     }
 }
 

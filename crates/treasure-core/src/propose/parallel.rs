@@ -74,7 +74,7 @@ impl Parallel {
                 if all || key.fold(purpose::REVEAL).fold(at).uniform() < chance {
                     // … and its token is drawn from the prediction.
                     let u = key.fold(purpose::TOKEN).fold(at).uniform();
-                    reveals.draws.push(Draw { position, u });
+                    reveals.draws.push(Draw { position, u, text: candidate as u32 });
                 }
             }
             reveals.per_candidate.push(reveals.draws.len() - before);
@@ -110,7 +110,8 @@ impl Propose for Parallel {
                 .next_if(|(i, _)| **i == parent)
                 .map(|(_, answer)| answer)
                 .unwrap_or_default();
-            let mut tokens = answer.draws.into_iter();
+            let mut tokens = answer.draws.iter().copied();
+            let mut legal = answer.draw_mass.iter();
             let mut draws = reveals[parent].draws.iter();
             for (rank, &count) in reveals[parent].per_candidate.iter().enumerate() {
                 let mut placed: Vec<(usize, TokenId)> = draws
@@ -119,6 +120,7 @@ impl Propose for Parallel {
                     .map(|draw| draw.position)
                     .zip(tokens.by_ref().take(count))
                     .collect();
+                let legal: f64 = legal.by_ref().take(count).sum();
                 let mut seq = (*node.seq).clone();
                 for &(position, token) in &placed {
                     seq.reveal_in_place(position, token);
@@ -134,7 +136,7 @@ impl Propose for Parallel {
                     also: placed,
                     log_mass: match node.seq.n_masked() {
                         0 => 0.0,
-                        _ => -(reveals[parent].per_candidate.len() as f64).ln(),
+                        _ => legal - (reveals[parent].per_candidate.len() as f64).ln(),
                     },
                     ..Child::carried(parent, node, s)
                 });
@@ -142,11 +144,7 @@ impl Propose for Parallel {
                     break; // a complete parent has itself as its only child
                 }
             }
-            proposals.parents.push(Expanded {
-                encoded: encoded.clone(),
-                argmax: answer.argmax,
-                confidence: answer.confidence,
-            });
+            proposals.parents.push(Expanded::new(encoded, answer));
         }
         Ok(proposals)
     }

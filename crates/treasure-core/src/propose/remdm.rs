@@ -122,7 +122,7 @@ impl Remdm {
                     .filter(|&at| hit(purpose::REVEAL, at, chance))
                     .map(|position| {
                         let u = key.fold(purpose::TOKEN).fold(position as u64).uniform();
-                        Draw { position, u }
+                        Draw { position, u, text: candidate as u32 }
                     })
                     .collect();
                 let remasked =
@@ -205,6 +205,7 @@ impl Propose for Remdm {
             let share = -(changes[parent].len() as f64).ln();
             for (rank, change) in changes[parent].iter().enumerate() {
                 let own = from..from + change.draws.len();
+                let legal: f64 = answer.draw_mass.get(own.clone()).unwrap_or_default().iter().sum();
                 from = own.end;
                 let mut also = placed[parent][own.clone()].to_vec();
                 let mut seq = node.seq.remask(change.remasked.iter().copied());
@@ -230,16 +231,12 @@ impl Propose for Remdm {
                     reveal,
                     also,
                     remasked: change.remasked.clone(),
-                    log_mass: share,
+                    log_mass: share + legal,
                     placed: remembered,
                     ..Child::carried(parent, node, pace.s)
                 });
             }
-            proposals.parents.push(Expanded {
-                encoded: encoded[parent].clone(),
-                argmax: answer.argmax,
-                confidence: answer.confidence,
-            });
+            proposals.parents.push(Expanded::new(&encoded[parent], answer));
         }
         Ok(proposals)
     }

@@ -27,7 +27,9 @@ pub fn sample_completions(
     let draws: Vec<Draw> = (0..samples as u64)
         .flat_map(|sample| {
             let key = key.fold(purpose::COMPLETION).fold(sample);
-            masks.iter().map(move |&at| Draw { position: at, u: key.fold(at as u64).uniform() })
+            let text = sample as u32;
+            let u = move |at: usize| key.fold(at as u64).uniform();
+            masks.iter().map(move |&position| Draw { position, u: u(position), text })
         })
         .collect();
     if draws.is_empty() {

@@ -13,7 +13,7 @@ use super::{
     plain,
 };
 use crate::{
-    Context, Flow, MaskedSeq, Needs, TokenId, Want, Width,
+    Context, Flow, MaskedSeq, Needs, Result, TokenId, Want, Width,
     population::{Child, Node, Proposals},
 };
 
@@ -37,31 +37,43 @@ impl Default for Resubstitute {
 
 /// A child's masks with the parent's likeliest tokens there and their log-probabilities (0 unless
 /// they were read). A token that the child masked again is filled in as it was.
-fn fills<'a>(
-    parents: &'a [Node],
-    proposals: &'a Proposals,
-    child: &'a Child,
-) -> impl Iterator<Item = (usize, TokenId, f64)> + 'a {
+fn fills(
+    parents: &[Node],
+    proposals: &Proposals,
+    child: &Child,
+) -> Result<Vec<(usize, TokenId, f64)>> {
     let (parent, expanded) = (&parents[child.parent].seq, &proposals.parents[child.parent]);
+    if let Some(prediction) = &expanded.prediction {
+        // The likeliest legal completion of the child, not of its parent.
+        let whole = prediction.complete(&child.placements())?;
+        let fill = |position: usize| {
+            let token = whole[position];
+            let known = parent.get(position).is_some() || expanded.confidence.is_empty();
+            let log_p = if known { 0.0 } else { prediction.logprob(position, token) };
+            (position, token, log_p)
+        };
+        return Ok(child.seq.masked().map(fill).collect());
+    }
     let confidence = expanded.confidence.iter().copied().chain(std::iter::repeat(0.0));
     let mut predicted = parent.masked().zip(&expanded.argmax).zip(confidence);
-    child.seq.masked().filter_map(move |position| match parent.get(position) {
+    let fill = |position: usize| match parent.get(position) {
         Some(token) => Some((position, token, 0.0)),
         None => {
             let ((_, &token), confidence) = predicted.find(|((at, _), _)| *at == position)?;
             Some((position, token, confidence))
         }
-    })
+    };
+    Ok(child.seq.masked().filter_map(fill).collect())
 }
 
 /// The completions that resubstitution scores, one per child.
-pub(crate) fn completions(parents: &[Node], proposals: &Proposals) -> Vec<Completion> {
+pub(crate) fn completions(parents: &[Node], proposals: &Proposals) -> Result<Vec<Completion>> {
     (proposals.children.iter())
         .map(|child| {
-            let tokens = fills(parents, proposals, child).map(|(_, token, _)| token);
-            let tokens = child.seq.complete_with(tokens);
-            let fills = fills(parents, proposals, child).map(|(.., confidence)| confidence).sum();
-            Completion { tokens, fills }
+            let fills = fills(parents, proposals, child)?;
+            let tokens = child.seq.complete_with(fills.iter().map(|(_, token, _)| *token));
+            let fills = fills.iter().map(|(.., confidence)| confidence).sum();
+            Ok(Completion { tokens, fills })
         })
         .collect()
 }
@@ -78,7 +90,7 @@ impl Resubstitute {
         let mut states: Vec<(MaskedSeq, f64)> =
             children.iter().map(|child| ((*child.seq).clone(), 0.0)).collect();
         let mut fill: Vec<Vec<(usize, TokenId, f64)>> =
-            children.iter().map(|child| fills(parents, proposals, child).collect()).collect();
+            children.iter().map(|child| fills(parents, proposals, child)).collect::<Result<_>>()?;
         for look in 0..self.looks {
             let left = self.looks - look;
             for ((state, log_p), fill) in states.iter_mut().zip(&mut fill) {
@@ -122,7 +134,7 @@ impl Value for Resubstitute {
         proposals: &mut Proposals,
     ) -> Flow<Vec<Valued>> {
         let completions = match self.looks {
-            1 => completions(parents, proposals),
+            1 => completions(parents, proposals)?,
             _ => self.looked(cx, parents, proposals)?,
         };
         let keep = self.keep.as_ref().map(|width| width.at(cx.step.index, cx.step.steps));

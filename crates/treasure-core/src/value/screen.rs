@@ -36,7 +36,7 @@ impl Value for Screened {
         parents: &[Node],
         proposals: &mut Proposals,
     ) -> Flow<Vec<Valued>> {
-        let all = completions(parents, proposals);
+        let all = completions(parents, proposals)?;
         let tokens: Vec<_> = all.iter().map(|completion| completion.tokens.clone()).collect();
         let proxy = cx.problem.score_proxy(&tokens)?;
         let children = &proposals.children;

@@ -5,6 +5,7 @@ mod batcher;
 mod budgets;
 mod chains;
 mod common;
+mod constraints;
 mod costs;
 mod feynman_kac;
 mod gibbs;

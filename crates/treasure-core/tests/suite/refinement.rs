@@ -196,6 +196,32 @@ fn a_round_on_the_way_leaves_its_own_target_as_it_is() {
 }
 
 #[test]
+fn every_set_of_positions_is_masked_again_with_equal_chance() {
+    // Uniform tokens and no reward: a masked position changes in three of four cases.
+    let table = JointTable::new(4, 4, &[1.0; 256]);
+    let flat = TableReward::new(4, vec![0.0; 256]);
+    let problem = problem(4, &table, &flat);
+    let methods: [&dyn Search; 2] = [&metropolis(1, 0.5), &iterref(1, 1, 0.5)];
+    for method in methods {
+        let mut pairs: BTreeMap<Vec<usize>, f64> = BTreeMap::new();
+        for seed in 0..4000 {
+            let all = nodes(method, &problem, seed);
+            let last = &all[all.len() - 1].0;
+            assert!(last.kept, "what is as good is accepted");
+            assert!(last.remasked.len() <= 2, "half of four");
+            if last.remasked.len() == 2 {
+                *pairs.entry(last.remasked.clone()).or_default() += 1.0;
+            }
+        }
+        // 4,000 · 9/16 over six pairs: 375 each, give or take 19.
+        assert_eq!(pairs.len(), 6);
+        for (pair, count) in pairs {
+            assert!((count - 375.0).abs() < 85.0, "{}: {pair:?} {count} times", method.name());
+        }
+    }
+}
+
+#[test]
 fn without_rounds_a_chain_is_the_sampler() {
     let (table, reward) = parts();
     for seed in 0..20 {

@@ -166,6 +166,82 @@ fn backed_up(
     }
 }
 
+/// What a test knows of a node of a tree.
+struct Known {
+    masks: usize,
+    parent: Option<usize>,
+    children: Vec<usize>,
+    visits: f64,
+    value: f64,
+}
+
+#[test]
+fn upper_confidence_bounds_and_widening_decide_where_a_tree_grows() {
+    // A model that looks at the time: no state is met twice, so the trace tells all.
+    let table = JointTable::random(3, 5, Key::new(3)).timed();
+    let reward = TableReward::random(3, 5, Key::new(4));
+    let (explore, widen, power) = (0.7, 1.5, 0.6);
+    let method = DtsStar {
+        iterations: 80,
+        explore,
+        branch_every: 2,
+        widen,
+        widen_power: power,
+        ..DtsStar::default()
+    };
+    let mut all: Vec<Known> = Vec::new();
+    let mut fresh: Vec<usize> = Vec::new();
+    let (mut deep, mut ended) = (0, 0);
+    let mut observer = |event: &Event| {
+        match event {
+            Event::Node(node) => {
+                let parent = node.parent.map(|id| id as usize);
+                if parent.is_some() {
+                    fresh.push(all.len());
+                }
+                let (masks, value) = (node.masks_left, node.value.unwrap_or(0.0));
+                all.push(Known { masks, parent, children: Vec::new(), visits: 0.0, value });
+            }
+            Event::Step(_) => {
+                let mut at = 0;
+                while all[at].masks > 0 {
+                    let Known { children, visits, .. } = &all[at];
+                    if children.is_empty() || (children.len() as f64) < widen * visits.powf(power) {
+                        break;
+                    }
+                    let bound = |&child: &usize| {
+                        all[child].value + explore * (visits.ln() / all[child].visits).sqrt()
+                    };
+                    let best = |a: usize, b: usize| if bound(&b) > bound(&a) { b } else { a };
+                    at = children.iter().copied().reduce(best).unwrap();
+                }
+                assert_eq!(fresh.is_empty(), all[at].masks == 0);
+                if let Some(&first) = fresh.first() {
+                    assert_eq!(all[first].parent, Some(at), "where the rule says");
+                    deep += usize::from(at > 0);
+                }
+                ended += usize::from(fresh.is_empty());
+                for new in fresh.drain(..) {
+                    let parent = all[new].parent.unwrap();
+                    all[parent].children.push(new);
+                    at = new;
+                }
+                let mut up = Some(at);
+                while let Some(i) = up {
+                    all[i].visits += 1.0;
+                    let below = all[i].children.iter().map(|&child| all[child].value);
+                    all[i].value = below.reduce(f64::max).unwrap_or(all[i].value);
+                    up = all[i].parent;
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    };
+    method.run(&problem(5, &table, &reward), Key::new(7), &mut observer).unwrap();
+    assert!(deep > 30, "{deep} expansions below the root, {ended} walks to an end");
+}
+
 #[test]
 fn upper_confidence_bounds_find_the_best_sooner_than_sampling() {
     let (mut tree, mut plain) = (0.0, 0.0);

@@ -79,7 +79,7 @@ pub fn variation(world: &dyn World, plan: &Plan, cell: &Cell, plan_id: &str) -> 
             }
             let position = state.masked().nth(step.fold(2).below(n));
             let position = position.expect("the n-th of n masks exists");
-            let draws = [Draw { position, u: step.fold(3).uniform() }];
+            let draws = [Draw { position, u: step.fold(3).uniform(), text: 0 }];
             let want = Want { draws: &draws, ..Want::default() };
             let answers = problem.read(&[(encoded, want)])?;
             let Some(&token) = answers.first().and_then(|answer| answer.draws.first()) else {

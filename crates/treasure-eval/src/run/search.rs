@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, io::BufWriter, ops::ControlFlow, path::Path
 use treasure_core::{
     Event, Key, NoiseSchedule, Outcome, Reward, Silent, TokenId, TraceWriter, View,
 };
-use treasure_rewards::Start;
+use treasure_text::Start;
 
 use super::{
     method::method,

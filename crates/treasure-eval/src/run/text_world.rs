@@ -11,9 +11,9 @@ use sha2::{Digest, Sha256};
 use treasure_core::{Denoiser, Reward, TokenId};
 use treasure_models::{Dtype, LoadOptions, MaskedLm, ModelStore, Resolver, Source};
 use treasure_rewards::{
-    Composite, Detokenize, Pipeline, Preset, RewardOptions, Rewards, Spec, Start, TextReward,
-    spec::Leaf,
+    Composite, Pipeline, RewardOptions, Rewards, Spec, TextOptions, TextReward, spec::Leaf,
 };
+use treasure_text::{Conventions as Preset, Detokenize, Start};
 
 use super::world::{Reading, World};
 use crate::{
@@ -59,7 +59,11 @@ impl TextWorld {
             Protocol::Own => Preset::Plain,
             Protocol::Fk => Preset::Fk,
         };
-        let options = |preset| RewardOptions { preset, cache_bytes: 0, ..RewardOptions::default() };
+        let options = |preset| RewardOptions {
+            conventions: preset,
+            cache_bytes: 0,
+            ..RewardOptions::default()
+        };
         Ok(Self {
             model,
             dtype: load.dtype,
@@ -118,7 +122,7 @@ impl World for TextWorld {
         let parsed: Spec = spec.parse().map_err(failed(spec, "cannot be read"))?;
         let text: Arc<dyn Detokenize> = self.model.clone();
         let pipeline = Pipeline::new(composite, text, start.layout.clone(), start.ends.clone());
-        Ok(Box::new(pipeline.with_options(self.preset.text_options(&parsed))))
+        Ok(Box::new(pipeline.with_options(TextOptions::under(self.preset, &parsed))))
     }
 
     fn read(&self, start: &Start, tokens: &[TokenId]) -> Result<Reading> {

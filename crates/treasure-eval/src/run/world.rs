@@ -3,7 +3,7 @@
 use treasure_core::{
     Denoiser, Limits, Problem, Result as CoreResult, Reward, Schedule, TokenId, View,
 };
-use treasure_rewards::Start;
+use treasure_text::Start;
 
 use crate::{Result, plan::Plan, store::ModelHash};
 

@@ -17,8 +17,8 @@ use treasure_eval::{
     shard::Shard,
     store::ModelHash,
 };
-use treasure_rewards::{Layout, Start};
 use treasure_testkit::JointTable;
+use treasure_text::{Layout, Start};
 
 pub const LENGTH: usize = 5;
 const VOCAB: usize = 4;

@@ -10,5 +10,5 @@ fuzz_target!(|data: &[u8]| {
     std::fs::write(&path, data).expect("a file");
     let spec = path.display().to_string();
     let _ = Scorer::load(&Resolver::new().offline(), &spec, &LoadOptions::default());
-    let _ = Tokenizer::load(&Source::File(path));
+    let _ = Source::File(path).tokenizer();
 });

@@ -77,7 +77,7 @@ impl Family {
         }
     }
 
-    /// The name that `--as` takes.
+    /// The name it is asked for by.
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(family, _)| *family == self).map_or("unknown", |(_, name)| name)
     }
@@ -104,11 +104,9 @@ impl FromStr for Family {
 
     fn from_str(name: &str) -> Result<Self> {
         let lower = name.to_ascii_lowercase();
-        NAMES
-            .iter()
-            .find(|(_, own)| *own == lower)
-            .map(|(family, _)| *family)
-            .ok_or_else(|| Error::expected("--as", NAMES.map(|(_, name)| name).join(", "), name))
+        NAMES.iter().find(|(_, own)| *own == lower).map(|(family, _)| *family).ok_or_else(|| {
+            Error::expected("architecture", NAMES.map(|(_, name)| name).join(", "), name)
+        })
     }
 }
 
@@ -141,19 +139,19 @@ pub(crate) fn detect(
         "roberta" if has("classifier.out_proj.weight") => Family::RobertaClassifier,
         "distilbert" if has("classifier.weight") => Family::DistilBertClassifier,
         "bert" | "modernbert" | "roberta" | "distilbert" => {
-            return Err(Error::new(format!(
-                "{place}: a {model_type} without a head that can be used: expected a masked-LM or \
-                 classification checkpoint, got architectures {:?}",
-                config.architectures()
-            )));
+            return Err(Error::unsupported(
+                format!("{place}: a {model_type} without a head that can be used"),
+                "a masked-LM or classification checkpoint",
+                format!("architectures {:?}", config.architectures()),
+            ));
         }
         other => {
-            return Err(Error::expected(
+            return Err(Error::unsupported(
                 format!("{place}: model_type"),
                 "mdlm, llada, Dream, gpt2, llama, mistral, qwen2, bert, modernbert, roberta or distilbert",
                 other,
             )
-            .with_hint("if the files are in the layout of one of these, name it with --as"));
+            .with_hint("if the files are in the layout of one of these, ask for that architecture"));
         }
     })
 }

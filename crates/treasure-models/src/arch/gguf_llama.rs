@@ -21,7 +21,7 @@ pub(super) fn build(header: &Header, t: &mut Tensors) -> Result<LanguageModel> {
         "llama" => true,
         "qwen2" => false,
         other => {
-            return Err(Error::expected("GGUF general.architecture", "llama or qwen2", other));
+            return Err(Error::unsupported("GGUF general.architecture", "llama or qwen2", other));
         }
     };
     let key = |name: &str| format!("{architecture}.{name}");
@@ -135,7 +135,7 @@ fn rotary(header: &Header, t: &mut Tensors, architecture: &str, head_dim: usize)
             Ok(scaled(&|_| factor as f32))
         }
         Some(other) => {
-            Err(Error::expected(format!("GGUF {kind}"), "none or linear", format!("{other:?}")))
+            Err(Error::unsupported(format!("GGUF {kind}"), "none or linear", format!("{other:?}")))
         }
     }
 }

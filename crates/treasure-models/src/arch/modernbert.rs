@@ -118,7 +118,9 @@ fn global_layers(config: &Config, layers: usize) -> Result<Vec<bool>> {
         .map(|kind| match kind.as_str() {
             Some("full_attention") => Ok(true),
             Some("sliding_attention") => Ok(false),
-            _ => Err(Error::expected("layer_types", "full_attention or sliding_attention", kind)),
+            _ => {
+                Err(Error::unsupported("layer_types", "full_attention or sliding_attention", kind))
+            }
         })
         .collect()
 }

@@ -55,7 +55,7 @@ impl Header {
     /// Reads the header of a file.
     pub fn read(blob: &Blob) -> Result<Self> {
         let mut reader = Reader { blob, at: 0, window: Vec::new(), window_start: 0 };
-        reader.header().map_err(|error| error.within(blob.name()))
+        reader.header().map_err(|error| error.within(blob.name()).of_file())
     }
 
     /// A value that must be there.
@@ -286,11 +286,11 @@ impl Reader<'_> {
             .map(|(name, kind, ..)| format!("{name} ({})", type_name(*kind)))
             .collect();
         if !unknown.is_empty() {
-            return Err(Error::new(format!(
-                "{} tensors of types that are not supported: {}",
-                unknown.len(),
-                unknown.join(", ")
-            ))
+            return Err(Error::unsupported(
+                format!("{} tensors", unknown.len()),
+                "types that are supported",
+                unknown.join(", "),
+            )
             .with_hint(
                 "supported are F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K",
             ));

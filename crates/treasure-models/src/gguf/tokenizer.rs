@@ -9,10 +9,9 @@ use std::collections::HashMap;
 use serde_json::{Map, Value as Json, json};
 
 use super::{Header, Value};
-use crate::{
-    Error, Result,
-    tokenizer::{Specials, SplitRule, Tokenizer, byte_level_json},
-};
+use treasure_text::{Specials, SplitRule, Tokenizer, byte_level_json};
+
+use crate::{Error, Result};
 
 /// Token types of `llama_token_type`.
 const UNKNOWN: f64 = 2.0;
@@ -47,16 +46,18 @@ pub(crate) fn tokenizer(header: &Header) -> Result<Tokenizer> {
                     return Err(Error::new(
                         "GGUF metadata has no tokenizer.ggml.pre, so its split rule is unknown",
                     )
-                    .with_hint("convert the model again, or pass --tokenizer DIR-or-ID"));
+                    .with_hint(
+                        "convert the model again, or name the tokenizer of the original model",
+                    ));
                 }
             };
             let rule = SplitRule::from_gguf(name).ok_or_else(|| {
-                Error::expected(
+                Error::unsupported(
                     "GGUF tokenizer.ggml.pre",
                     "gpt-2, smollm, llama-bpe, qwen2 or a relative with the same split rule",
                     name,
                 )
-                .with_hint("pass the tokenizer of the original model with --tokenizer DIR-or-ID")
+                .with_hint("name the tokenizer of the original model")
             })?;
             let merges = texts(header, "tokenizer.ggml.merges")?.iter().map(|m| json!(m)).collect();
             let around = template(header, tokens, &specials, false)?;
@@ -71,11 +72,11 @@ pub(crate) fn tokenizer(header: &Header) -> Result<Tokenizer> {
             sentence_piece(header, tokens, scores, vocabulary, added, around)?
         }
         other => {
-            return Err(Error::expected("GGUF tokenizer.ggml.model", "gpt2 or llama", other)
-                .with_hint("pass --tokenizer DIR-or-ID"));
+            return Err(Error::unsupported("GGUF tokenizer.ggml.model", "gpt2 or llama", other)
+                .with_hint("name the tokenizer of the original model"));
         }
     };
-    Tokenizer::from_json(json, "GGUF tokenizer", specials)
+    Ok(Tokenizer::from_json(json, "GGUF tokenizer", specials)?)
 }
 
 fn texts<'a>(header: &'a Header, key: &str) -> Result<&'a [String]> {

@@ -231,7 +231,8 @@ fn pack_keys(
     wanted.iter_mut().for_each(|(buffer, len)| buffer.reserve_floats(*len));
     let (keys, values, row) =
         (keys.as_f32_mut(), values.as_f32_mut(), &mut wide.as_f32_mut()[..head_dim]);
-    // Places behind the last key are never visible, but a stale NaN there would still cost a trap.
+    // Places behind the last key are never visible: their scores are overwritten. Zeros keep stale subnormals,
+    // which are slow to multiply, out of the product.
     let tail = count / PANEL * PANEL * head_dim;
     keys[tail..count.next_multiple_of(PANEL) * head_dim].fill(0.0);
     for (position, source) in segment.keys.iter().cloned().flatten().enumerate() {

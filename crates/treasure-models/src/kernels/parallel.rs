@@ -20,7 +20,7 @@ pub(crate) struct Scratch {
     pub tiles: [Aligned; 2],
     /// A widened block of a panel.
     pub wide: Aligned,
-    /// Packed keys, then packed values.
+    /// Packed keys.
     pub keys: Aligned,
     /// Packed values.
     pub values: Aligned,

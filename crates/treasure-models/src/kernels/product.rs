@@ -111,18 +111,15 @@ pub(crate) fn product(
                 }
                 *held = Some(block);
             }
-            let mut ends = jobs.iter().scan(0, |end, job| {
-                *end += panels(job);
-                Some(*end)
-            });
-            let (mut job, mut end) = (0, ends.next().unwrap_or(0));
+            // The job of a unit and where its panels begin; units come in increasing order.
+            let (mut job, mut start) = (0, 0);
             for unit in units {
-                while unit >= end {
+                while unit >= start + panels(&jobs[job]) {
+                    start += panels(&jobs[job]);
                     job += 1;
-                    end = ends.next().unwrap_or(usize::MAX);
                 }
                 let Job { first, second } = jobs[job];
-                let panel = unit - (end - panels(&jobs[job]));
+                let panel = unit - start;
                 panel_product(isa, first, panel, rows.len(), packed, scratch, 0);
                 if let Some(second) = second {
                     panel_product(isa, second, panel, rows.len(), packed, scratch, 1);

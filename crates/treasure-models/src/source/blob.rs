@@ -30,12 +30,12 @@ impl Blob {
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let failed = |source: std::io::Error| {
-            Error::new(format!("{name}: cannot be opened")).with_source(source)
+            Error::unreachable(format!("{name}: cannot be opened")).with_source(source)
         };
         let file = File::open(path).map_err(failed)?;
         let meta = file.metadata().map_err(failed)?;
         if !meta.is_file() {
-            return Err(Error::new(format!("{name}: is not a file")));
+            return Err(Error::missing(format!("{name}: is not a file")));
         }
         let len = meta.len();
         Ok(Self { name, path: Some(path.to_owned()), content: Content::File(file), len })
@@ -77,7 +77,8 @@ impl Blob {
                 out.len(),
                 self.len
             ))
-            .with_hint("the file is truncated or damaged: fetch it again"));
+            .with_hint("the file is truncated or damaged: fetch it again")
+            .of_file());
         }
         match &self.content {
             Content::Static(bytes) => {
@@ -86,7 +87,7 @@ impl Blob {
                 Ok(())
             }
             Content::File(file) => read_exact_at(file, out, offset).map_err(|source| {
-                Error::new(format!("{}: reading at offset {offset} failed", self.name))
+                Error::unreachable(format!("{}: reading at offset {offset} failed", self.name))
                     .with_source(source)
             }),
         }
@@ -99,7 +100,8 @@ impl Blob {
                 "{}: {len} bytes at offset {offset} reach past the end, the file has {} bytes",
                 self.name, self.len
             ))
-            .with_hint("the file is truncated or damaged: fetch it again"));
+            .with_hint("the file is truncated or damaged: fetch it again")
+            .of_file());
         }
         let len = usize::try_from(len)
             .map_err(|_| Error::new(format!("{}: {len} bytes do not fit in memory", self.name)))?;
@@ -115,7 +117,8 @@ impl Blob {
                 &self.name,
                 format!("at most {limit} bytes"),
                 format!("{} bytes", self.len),
-            ));
+            )
+            .of_file());
         }
         self.range(0, self.len)
     }
@@ -123,7 +126,7 @@ impl Blob {
     /// The whole content as UTF-8, refused above `limit` bytes.
     pub fn text(&self, limit: u64) -> Result<String> {
         String::from_utf8(self.bytes(limit)?).map_err(|source| {
-            Error::new(format!("{}: is not UTF-8", self.name)).with_source(source)
+            Error::new(format!("{}: is not UTF-8", self.name)).with_source(source).of_file()
         })
     }
 }

@@ -111,7 +111,7 @@ impl HubRepo {
     }
 
     fn out_of_reach(&self, file: &str) -> Error {
-        Error::new(format!(
+        Error::unreachable(format!(
             "{file} of {}@{}: is not in the hub cache and could not be fetched",
             self.id, self.revision
         ))

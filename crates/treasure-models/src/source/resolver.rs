@@ -119,7 +119,7 @@ impl Resolver {
             None => (spec, None),
         };
         if !is_hub_id(id) {
-            return Err(Error::new(format!("{spec}: no such file or directory")).with_hint(format!(
+            return Err(Error::missing(format!("{spec}: no such file or directory")).with_hint(format!(
                 "a model is {}a directory, a .gguf file or a hub id such as org/name[@revision]",
                 self.embedded.keys().map(|name| format!("{name}, ")).collect::<String>()
             )));

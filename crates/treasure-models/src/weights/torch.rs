@@ -35,10 +35,10 @@ pub(super) fn read_header(blob: &Blob, file: usize) -> Result<BTreeMap<String, T
         if entry.compression() != zip::CompressionMethod::Stored {
             return Err(malformed(format!("{name} is compressed")));
         }
-        let start = entry.data_start().unwrap_or(u64::MAX);
-        if start.checked_add(entry.size()).is_none_or(|end| end > blob.len()) {
+        let end = |start: u64| start.checked_add(entry.size()).filter(|&end| end <= blob.len());
+        let Some(start) = entry.data_start().filter(|&start| end(start).is_some()) else {
             return Err(malformed(format!("{name} reaches past the end of the file")));
-        }
+        };
         if name.ends_with("data.pkl") || name.ends_with("/byteorder") {
             if entry.size() > MAX_PICKLE {
                 return Err(malformed(format!("{name} has {} bytes", entry.size())));

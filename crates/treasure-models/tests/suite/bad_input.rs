@@ -132,7 +132,8 @@ fn an_unknown_model_type_lists_the_known_ones() {
     let error = load(dir.path()).unwrap_err();
     assert!(error.to_string().contains("expected mdlm, llada, Dream, gpt2"), "{error}");
     assert!(error.to_string().contains("got t5"), "{error}");
-    assert!(error.hint().unwrap().contains("--as"));
+    assert!(error.hint().unwrap().contains("ask for that architecture"));
+    assert!(matches!(error, Error::Unsupported(_)));
     edit_json(&dir.path().join("config.json"), |config| {
         config.as_object_mut().unwrap().remove("model_type");
     });
@@ -144,7 +145,8 @@ fn a_denoiser_without_a_mask_token_says_how_to_pass_one() {
     for family in ["bert_mlm", "modernbert_mlm", "diffugpt"] {
         let error = load(&golden(family)).unwrap_err();
         assert!(error.to_string().contains("no mask token"), "{error}");
-        assert!(error.hint().unwrap().contains("--mask-id"), "{error}");
+        assert!(error.hint().unwrap().contains("name the mask id"), "{error}");
+        assert!(matches!(error, Error::Invalid(_)));
     }
     let options = LoadOptions { mask_id: Some(999), ..LoadOptions::default() };
     let error = MaskedLm::load(&resolver(), &spec(&golden("bert_mlm")), &options).unwrap_err();
@@ -253,4 +255,30 @@ fn a_place_without_a_model_says_what_is_missing() {
     assert_eq!(text, "/no/such/place: no such file or directory");
     let file = golden("llada").join("config.json");
     assert!(load(&file).unwrap_err().to_string().contains("a directory or a .gguf file"));
+}
+
+#[test]
+fn an_error_says_whose_fault_it_is() {
+    let missing = load(Path::new("/no/such/place")).unwrap_err();
+    assert!(matches!(missing, Error::Missing(_)), "{missing:?}");
+    let dir = copy(&golden("llada"));
+    let bytes = fs::read(weights(&dir)).unwrap();
+    fs::write(weights(&dir), &bytes[..100]).unwrap();
+    let damaged = load(dir.path()).unwrap_err();
+    assert!(matches!(damaged, Error::Damaged(_)), "{damaged:?}");
+    fs::write(weights(&dir), &bytes).unwrap();
+    edit_json(&dir.path().join("config.json"), |config| config["alibi"] = true.into());
+    let unsupported = load(dir.path()).unwrap_err();
+    assert!(matches!(unsupported, Error::Unsupported(_)), "{unsupported:?}");
+    edit_json(&dir.path().join("config.json"), |config| config["alibi"] = "perhaps".into());
+    let unsupported = load(dir.path()).unwrap_err();
+    assert!(matches!(unsupported, Error::Unsupported(_)), "{unsupported:?}");
+    edit_json(&dir.path().join("config.json"), |config| {
+        config["alibi"] = false.into();
+        config["n_heads"] = 0.into();
+    });
+    let damaged = load(dir.path()).unwrap_err();
+    assert!(matches!(damaged, Error::Damaged(_)), "{damaged:?}");
+    let invalid = "float7".parse::<treasure_models::Dtype>().unwrap_err();
+    assert!(matches!(invalid, Error::Invalid(_)), "{invalid:?}");
 }

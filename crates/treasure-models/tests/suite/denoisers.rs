@@ -168,7 +168,7 @@ fn plain_llama_files_become_a_denoiser_on_request() {
     let two = model.raw_logits(&[1, 2, 3, 5], &[0], 0.0).unwrap();
     assert!(distance(&one, &two) > 1e-3);
     let error = MaskedLm::load(&resolver(), &path, &LoadOptions::default()).unwrap_err();
-    assert!(error.hint().unwrap().contains("--as diffullama --mask-id 811"), "{error}");
+    assert!(error.hint().unwrap().contains("read as diffullama, with mask id 811"), "{error}");
 }
 
 #[test]

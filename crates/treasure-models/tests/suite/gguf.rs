@@ -12,7 +12,7 @@ use candle_core::{
     },
 };
 use serde_json::json;
-use treasure_models::{LoadOptions, Scorer, Source, Tokenizer};
+use treasure_models::{LoadOptions, Scorer, Source};
 
 use crate::support::*;
 
@@ -176,7 +176,7 @@ fn the_split_rule_named_in_the_file_decides_and_an_unknown_one_is_an_error() {
         let mut metadata = metadata();
         metadata[10].1 = Value::String(pre.to_owned());
         write(&path, &metadata, &[]);
-        Tokenizer::load(&Source::File(path.clone()))
+        Source::File(path.clone()).tokenizer()
     };
     let entries = |pre: &str| {
         let tokenizer = with(pre).unwrap().unwrap();
@@ -214,7 +214,7 @@ fn a_sentence_piece_tokenizer_merges_by_score_and_falls_back_to_bytes() {
         ("tokenizer.ggml.unknown_token_id", Value::U32(0)),
     ];
     write(&path, &metadata, &[]);
-    let tokenizer = Tokenizer::load(&Source::File(path)).unwrap().unwrap();
+    let tokenizer = Source::File(path).tokenizer().unwrap().unwrap();
     let entries =
         |ids: Vec<u32>| ids.iter().map(|&id| tokenizer.entry(id).unwrap()).collect::<Vec<_>>();
     // "ab" scores higher than "▁a", so it is merged first; then "▁ab".

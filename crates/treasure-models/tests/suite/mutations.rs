@@ -119,7 +119,7 @@ fn damaged_gguf_files_never_panic() {
     for round in 0..rounds() {
         fs::write(&path, damage(good, good.len(), Key::new(round))).unwrap();
         let _ = Scorer::load(&resolver(), &spec(&path), &LoadOptions::default());
-        let _ = Tokenizer::load(&Source::File(path.clone()));
+        let _ = Source::File(path.clone()).tokenizer();
     }
 }
 
@@ -212,7 +212,7 @@ fn files_that_once_failed_are_errors_now() {
             fs::write(&path, &bytes).unwrap();
             let source = Source::Directory(dir.path().to_owned());
             let refused = match target {
-                "tokenizer" => Tokenizer::load(&source).is_err(),
+                "tokenizer" => source.tokenizer().is_err(),
                 "gguf" => Scorer::load(&resolver(), &spec(&path), &LoadOptions::default()).is_err(),
                 "config" => {
                     fs::copy(

@@ -4,7 +4,7 @@
 use candle_core::{DType, Device, Tensor};
 use tempfile::TempDir;
 use treasure_core::{Denoiser as _, MaskedSeq, State};
-use treasure_models::{Classifier, LoadOptions, MaskedLm, Scorer, Source, weights::Weights};
+use treasure_models::{Classifier, Error, LoadOptions, MaskedLm, Scorer, Source, weights::Weights};
 
 use crate::support::*;
 
@@ -54,7 +54,9 @@ fn every_family_refuses_every_weight_that_is_no_number_by_its_name() {
                     let other = with_one(&tensors[&name], count - 1, value);
                     tensors.insert(name.clone(), other);
                 });
-                let error = load(family, &dir).expect_err(&name).to_string();
+                let error = load(family, &dir).expect_err(&name);
+                assert!(matches!(error, Error::NotFinite(_)));
+                let error = error.to_string();
                 let expected = format!("tensor {name}, row ");
                 assert!(error.contains(&expected), "{family} {value}: {error}");
                 assert!(

@@ -8,7 +8,7 @@ use treasure_models::{LoadOptions, MaskedLm, Source, Tokenizer};
 use crate::support::*;
 
 fn load(family: &str) -> Tokenizer {
-    Tokenizer::load(&Source::Directory(golden(family))).unwrap().unwrap()
+    Source::Directory(golden(family)).tokenizer().unwrap().unwrap()
 }
 
 fn ids(value: &serde_json::Value) -> Vec<u32> {
@@ -72,7 +72,7 @@ fn vocabulary_and_merges(model_type: &str) -> tempfile::TempDir {
 #[test]
 fn vocabulary_and_merges_give_the_ids_of_tokenizer_json() {
     let dir = vocabulary_and_merges("gpt2");
-    let tokenizer = Tokenizer::load(&Source::Directory(dir.path().to_owned())).unwrap().unwrap();
+    let tokenizer = Source::Directory(dir.path().to_owned()).tokenizer().unwrap().unwrap();
     for sample in meta("mdlm")["text_samples"].as_array().unwrap() {
         let text = sample["text"].as_str().unwrap();
         assert_eq!(tokenizer.encode(text, false).unwrap(), ids(&sample["token_ids"]));
@@ -89,7 +89,7 @@ fn qwen2_cuts_digits_one_by_one_and_gpt2_does_not() {
         let merges = fs::read_to_string(dir.path().join("merges.txt")).unwrap();
         fs::write(dir.path().join("merges.txt"), merges + "1 2\n").unwrap();
         let source = Source::Directory(dir.path().to_owned());
-        let tokenizer = Tokenizer::load(&source).unwrap().unwrap();
+        let tokenizer = source.tokenizer().unwrap().unwrap();
         let ids = tokenizer.encode(text, false).unwrap();
         ids.iter().map(|&id| tokenizer.entry(id).unwrap()).collect::<Vec<_>>()
     };
@@ -100,7 +100,7 @@ fn qwen2_cuts_digits_one_by_one_and_gpt2_does_not() {
 #[test]
 fn an_unknown_family_of_vocabulary_files_is_an_error_not_a_guess() {
     let dir = vocabulary_and_merges("llada");
-    let error = Tokenizer::load(&Source::Directory(dir.path().to_owned())).unwrap_err();
+    let error = Source::Directory(dir.path().to_owned()).tokenizer().unwrap_err();
     assert!(error.to_string().contains("whose split rule is known"), "{error}");
 }
 
@@ -164,7 +164,7 @@ fn special_tokens_come_from_the_files_beside_the_tokenizer() {
             .to_string(),
     )
     .unwrap();
-    let tokenizer = Tokenizer::load(&Source::Directory(dir.path().to_owned())).unwrap().unwrap();
+    let tokenizer = Source::Directory(dir.path().to_owned()).tokenizer().unwrap().unwrap();
     let specials = tokenizer.specials();
     assert_eq!((specials.bos, specials.eos, specials.pad), (Some(0), Some(2), None));
     assert_eq!(specials.mask, Some(210));
@@ -173,7 +173,7 @@ fn special_tokens_come_from_the_files_beside_the_tokenizer() {
     // A file that says there is none is believed.
     fs::write(dir.path().join("tokenizer_config.json"), json!({"bos_token": null}).to_string())
         .unwrap();
-    let tokenizer = Tokenizer::load(&Source::Directory(dir.path().to_owned())).unwrap().unwrap();
+    let tokenizer = Source::Directory(dir.path().to_owned()).tokenizer().unwrap().unwrap();
     assert_eq!(tokenizer.specials().bos, None);
 }
 
@@ -186,7 +186,7 @@ fn a_vocabulary_that_does_not_belong_to_the_model_is_an_error() {
     // 210 entries for a model of 127 rows.
     let error = with_tokenizer("llada", "mdlm").unwrap_err();
     assert_eq!(error.to_string(), "tokenizer: vocabulary has 210 entries, the model expects 127");
-    assert!(error.hint().unwrap().contains("--tokenizer"));
+    assert!(error.hint().unwrap().contains("tokenizer"));
     // Padding rows are usual; a vocabulary half the size is not.
     let tokenizer = load("mdlm");
     assert!(tokenizer.check_against(211).is_ok());
@@ -215,5 +215,5 @@ fn text_for_a_model_without_a_tokenizer_says_how_to_pass_one() {
     assert!(model.tokenizer_at_hand().is_none());
     let error = model.tokenizer().unwrap_err();
     assert!(error.to_string().contains("gpt2"), "{error}");
-    assert!(error.hint().unwrap().contains("--tokenizer"));
+    assert!(error.hint().unwrap().contains("tokenizer"));
 }

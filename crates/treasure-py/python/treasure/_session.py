@@ -20,7 +20,7 @@ from ._rewards import Rewarding, reward as as_reward
 log = logging.getLogger("treasure")
 
 Prompt = Union[str, Dict[str, Any], List[Dict[str, str]]]
-_HOLE = re.compile(r"\[MASK(?::\d+)?\]")
+_HOLE = re.compile(r"\[MASK(?=[\]:|])")
 _ENTRY = ("prompt", "template", "messages")
 
 

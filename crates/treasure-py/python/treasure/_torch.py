@@ -194,13 +194,14 @@ class TorchModel:
         draws = self._draws([(state, row, u) for state, ask in zip(states, asks) for row, u in ask[4]])
         single = self._single([(state, row, token) for state, ask in zip(states, asks) for row, token in ask[5]])
         answers, i, j, k = [], 0, 0, 0
-        for state, (_, _, (argmax, confidence), top, draw, logprob) in zip(states, asks):
+        for state, (_, _, (argmax, confidence), top, draw, logprob, whole) in zip(states, asks):
             answers.append((
                 state.argmax if argmax else [],
                 state.confidence if argmax and confidence else [],
                 tops[i : i + len(top)],
                 draws[j : j + len(draw)],
                 single[k : k + len(logprob)],
+                self._whole(state, whole),
             ))
             i, j, k = i + len(top), j + len(draw), k + len(logprob)
         self._forget(dropped)
@@ -290,6 +291,13 @@ class TorchModel:
         # Rounding may leave the sum below u: then the last possible token.
         last = (rows > 0).to(torch.int64).cumsum(-1).argmax(-1, keepdim=True)
         return torch.minimum(found, last)[:, 0].tolist()
+
+    def _whole(self, state: _Rows, rows: Sequence[int]) -> List[bytes]:
+        """Rows of all tokens: what a constraint needs, and nothing else asks for."""
+        if not rows:
+            return []
+        made = state.logits[torch.tensor(rows, device=self.device)].float().log_softmax(-1).cpu()
+        return [bytes(row.contiguous().view(torch.uint8).tolist()) for row in made]
 
     def _single(self, asked: Sequence[Tuple[_Rows, int, int]]) -> List[float]:
         if not asked:

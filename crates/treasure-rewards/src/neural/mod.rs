@@ -8,10 +8,7 @@ pub use classifier::ClassifierReward;
 pub use nelbo::{NELBO_SAMPLES, NelboReward};
 pub use scorer::ScorerReward;
 
-use treasure_core::TokenId;
-use treasure_models::{MaskedLm, Tokenizer};
-
-use crate::{Detokenize, Error, Result};
+use crate::Error;
 
 /// Texts handed to a network at once. It makes its own portions; few and large batches keep all threads busy
 /// and let more texts share a prefix.
@@ -31,18 +28,5 @@ pub(crate) fn failed(name: &str, message: &str, error: treasure_models::Error) -
     match hint {
         Some(hint) => error.with_hint(hint),
         None => error,
-    }
-}
-
-impl Detokenize for Tokenizer {
-    fn decode(&self, ids: &[TokenId]) -> Result<String> {
-        self.decode(ids).map_err(|error| failed("text", "cannot decode the tokens", error))
-    }
-}
-
-impl Detokenize for MaskedLm {
-    fn decode(&self, ids: &[TokenId]) -> Result<String> {
-        let decoded = self.tokenizer().and_then(|tokenizer| tokenizer.decode(ids));
-        decoded.map_err(|error| failed("text", "cannot decode the tokens", error))
     }
 }

@@ -45,7 +45,8 @@ impl NelboReward {
         let given = usize::from(bos.is_some() || model.needs_first_token());
         let (tokenizer, owner) = (model.clone(), name.clone());
         let tokenise = move |text: &str| {
-            let ids = tokenizer.tokenizer().and_then(|tokenizer| tokenizer.encode(text, false));
+            let ids =
+                tokenizer.tokenizer().and_then(|tokenizer| Ok(tokenizer.encode(text, false)?));
             let ids = ids.map_err(|error| failed(&owner, "cannot tokenise the text", error))?;
             Ok(bos.into_iter().chain(ids).collect())
         };

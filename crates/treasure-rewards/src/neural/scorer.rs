@@ -118,7 +118,7 @@ impl TextReward for ScorerReward {
         }
         let before = if self.strip { text.len() - text.trim_start().len() } else { 0 };
         // Where the text of the window ends is a guess that the caller verifies.
-        let decoded = self.scorer.tokenizer().and_then(|tokenizer| tokenizer.decode(&ids));
+        let decoded = self.scorer.tokenizer().and_then(|tokenizer| Ok(tokenizer.decode(&ids)?));
         let decoded =
             decoded.map_err(|error| failed(&self.name, "cannot decode the window", error))?;
         Ok(Window::Tokens { ids: ids.into(), end: (before + decoded.len()).min(text.len()) })

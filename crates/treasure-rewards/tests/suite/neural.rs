@@ -7,15 +7,16 @@ use proptest::prelude::*;
 use treasure_core::Key;
 use treasure_models::{Classifier, LoadOptions, Resolver, Scorer};
 use treasure_rewards::{
-    Composite, Preset, Range, RewardOptions, Spec, TextReward, neural::NelboReward,
+    Composite, Range, RewardOptions, Spec, TextOptions, TextReward, neural::NelboReward,
 };
 use treasure_testkit::JointTable;
+use treasure_text::Conventions;
 
 fn roberta() -> String {
-    format!("{}/tests/fixtures/roberta_cls", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../treasure-models/tests/golden/roberta_cls", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Texts with the log-probabilities that transformers gave (tests/fixtures/README.md).
+/// Texts with the log-probabilities that transformers gave (the golden folders of treasure-models).
 const GOLDEN: [(&str, [f64; 3]); 3] = [
     (
         "\n\nThe lake was quiet, and the horse was near the road.",
@@ -180,7 +181,7 @@ fn ids_are_scored_as_they_are() {
 }
 
 fn fk() -> RewardOptions {
-    RewardOptions { preset: Preset::Fk, ..quick() }
+    RewardOptions { conventions: Conventions::Fk, ..quick() }
 }
 
 #[test]
@@ -300,10 +301,11 @@ fn the_reference_scorer_sees_19_tokens_of_the_stripped_text_at_ln_2() {
 
 #[test]
 fn the_reference_preset_reads_100_generated_tokens_or_50_for_scorers() {
-    let options = |spec: &str| Preset::Fk.text_options(&spec.parse::<Spec>().expect("a spec"));
+    let options =
+        |spec: &str| TextOptions::under(Conventions::Fk, &spec.parse::<Spec>().expect("a spec"));
     assert_eq!((options("cola").trim, options("cola").clean_up), (Some(100), true));
     assert_eq!(options("perplexity").trim, Some(50));
-    let plain = Preset::Plain.text_options(&"cola".parse().expect("a spec"));
+    let plain = TextOptions::under(Conventions::Plain, &"cola".parse().expect("a spec"));
     assert_eq!(plain, Default::default());
 }
 

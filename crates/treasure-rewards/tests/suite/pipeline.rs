@@ -8,11 +8,9 @@ use std::sync::{
 use crate::support::build;
 use proptest::prelude::*;
 use treasure_core::{Bans, Limits, MaskedSeq, NoiseSchedule, Problem, Reward, TokenId, View};
-use treasure_rewards::{
-    Composite, Detokenize, Layout, Piece, Pipeline, Result, Spec, TextOptions, TextReward, Window,
-    clean_up_spaces,
-};
+use treasure_rewards::{Composite, Pipeline, Result, Spec, TextOptions, TextReward, Window};
 use treasure_testkit::JointTable;
+use treasure_text::{Detokenize, Layout, Piece, clean_up_spaces};
 
 const EOS: TokenId = 0;
 const BOS: TokenId = 1;
@@ -23,7 +21,7 @@ struct Words;
 const WORDS: [&str; 8] = ["", "", " the", " cat", " sat", "s", " on", "."];
 
 impl Detokenize for Words {
-    fn decode(&self, ids: &[TokenId]) -> Result<String> {
+    fn decode(&self, ids: &[TokenId]) -> treasure_text::Result<String> {
         let text: String = ids.iter().map(|&id| WORDS[id as usize]).collect();
         Ok(text.strip_prefix(' ').unwrap_or(&text).into())
     }

@@ -20,7 +20,8 @@ use treasure_models::{
     exec::{Cpu, RowQuestion, Runner, Sequence},
     mean_nll,
 };
-use treasure_rewards::{Layout, Pipeline, RewardOptions, Rewards};
+use treasure_rewards::{Pipeline, RewardOptions, Rewards};
+use treasure_text::Layout;
 
 const PROMPT: &str = "Once upon a time";
 

@@ -1,4 +1,5 @@
 //! What the library promises to every door.
 
 mod plans;
+mod rooms;
 mod sessions;

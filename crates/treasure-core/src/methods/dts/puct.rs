@@ -113,7 +113,7 @@ impl Tokens {
         let masses: Vec<f64> =
             proposals.children.iter().map(|child| child.log_mass.exp()).collect();
         let total: f64 = masses.iter().sum();
-        let texts = resubstituted(&parents, &proposals);
+        let texts = resubstituted(&parents, &proposals)?;
         let mut highest = f64::NEG_INFINITY;
         for (rank, ((mut node, text), mass)) in nodes.into_iter().zip(texts).zip(masses).enumerate()
         {

@@ -1,0 +1,44 @@
+//! Tables are built once per pattern and vocabulary and then shared.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use super::{Limits, Pattern, Result, Tables, Vocabulary};
+
+/// The tables of one vocabulary, by pattern.
+#[derive(Debug)]
+pub struct Cache {
+    vocabulary: Arc<Vocabulary>,
+    limits: Limits,
+    tables: Mutex<FxHashMap<Pattern, Arc<Tables>>>,
+}
+
+impl Cache {
+    /// An empty cache.
+    pub fn new(vocabulary: Arc<Vocabulary>, limits: Limits) -> Self {
+        Self { vocabulary, limits, tables: Mutex::default() }
+    }
+
+    /// The vocabulary.
+    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+        &self.vocabulary
+    }
+
+    /// The tables of a pattern, built the first time it is asked for.
+    pub fn tables(&self, pattern: &Pattern) -> Result<Arc<Tables>> {
+        let known = || self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tables) = known().get(pattern) {
+            return Ok(tables.clone());
+        }
+        // Built outside the lock: another thread may build the same, and then the first one stays.
+        let dfa = pattern.dfa(&self.limits)?;
+        let tables = Arc::new(Tables::build(&dfa, &self.vocabulary, &self.limits)?);
+        Ok(known().entry(pattern.clone()).or_insert(tables).clone())
+    }
+
+    /// Forgets all tables.
+    pub fn clear(&self) {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
