@@ -1,7 +1,7 @@
 """Streams, streamers, progress, interruption, logging, what a notebook shows."""
 
-import _thread
 import logging
+import os
 import signal
 import sys
 import threading
@@ -12,6 +12,11 @@ import pytest
 import treasure
 
 SHORT = dict(length=12, min_length=6, seed=3)
+
+
+def interrupt_after(seconds):
+    """Ctrl-C, as a terminal sends it."""
+    threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 
 
 def test_a_stream_gives_a_frame_a_step_and_ends_with_the_answer(t):
@@ -79,13 +84,13 @@ def test_an_interrupt_keeps_the_best_so_far(t):
         time.sleep(0.02)
         return [float(len(text)) for text in texts]
 
-    threading.Timer(0.5, _thread.interrupt_main).start()
+    interrupt_after(0.5)
     found = t.generate("The old dog", reward=slow, length=200, min_length=100, tree_width=4)
     assert found.stopped == "interrupted" and found.text.startswith("The old dog") and found.reward > 0
 
 
 def test_an_interrupt_of_several_keeps_what_is_there(t):
-    threading.Timer(0.6, lambda: signal.raise_signal(signal.SIGINT)).start()
+    interrupt_after(0.6)
     begun = time.time()
     found = t.generate([f"The old dog {n}" for n in range(500)], reward="cola", in_flight=2, length=40)
     assert time.time() - begun < 20 and 0 < len(found) < 500
@@ -95,8 +100,8 @@ def test_a_second_interrupt_is_raised(t):
     def stuck(texts):
         time.sleep(30)
 
-    threading.Timer(0.3, _thread.interrupt_main).start()
-    threading.Timer(0.8, _thread.interrupt_main).start()
+    interrupt_after(0.3)
+    interrupt_after(0.8)
     begun = time.time()
     with pytest.raises(KeyboardInterrupt):
         t.generate("The old dog", reward=stuck, **SHORT)

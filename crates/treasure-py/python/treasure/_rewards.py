@@ -88,7 +88,7 @@ def _write(node: Tuple[Any, ...], names: Dict[str, Leaf], inside: bool) -> str:
         return f"({node[1]})" if inside and " + " in node[1] else node[1]
     if kind == "own":
         leaf, name, number = node[1], node[1].name, 1
-        while names.setdefault(name, leaf) is not leaf:
+        while names.setdefault(name, leaf).function is not leaf.function:
             number += 1
             name = f"{leaf.name}_{number}"
         return f"own:{name}"
