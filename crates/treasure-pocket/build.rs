@@ -57,8 +57,12 @@ fn listing() -> Result<String, String> {
         if models.last().is_none_or(|(name, _)| *name != model) {
             models.push((model, Vec::new()));
         }
+        let embedded = match env::var_os("CARGO_FEATURE_PACKED") {
+            Some(_) if file.ends_with(".safetensors") => in_planes(&full, model)?,
+            _ => full,
+        };
         if let Some((_, files)) = models.last_mut() {
-            files.push((file, format!("{full:?}")));
+            files.push((file, format!("{embedded:?}")));
         }
     }
     let mut source = String::from("&[\n");
@@ -71,4 +75,15 @@ fn listing() -> Result<String, String> {
     }
     source.push(']');
     Ok(source)
+}
+
+/// Writes a file with its even bytes first, then its odd ones.
+fn in_planes(file: &Path, model: &str) -> Result<std::path::PathBuf, String> {
+    let bytes = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let (even, odd) = (bytes.iter().step_by(2), bytes.iter().skip(1).step_by(2));
+    let planes: Vec<u8> = even.chain(odd).copied().collect();
+    let out = env::var("OUT_DIR").map_err(|error| error.to_string())?;
+    let out = Path::new(&out).join(format!("{model}.planes"));
+    fs::write(&out, planes).map_err(|error| format!("{}: {error}", out.display()))?;
+    Ok(out)
 }

@@ -19,6 +19,7 @@ mod bounds;
 mod defaults;
 mod error;
 mod frame;
+mod given;
 mod key;
 mod nearest;
 mod plan;
