@@ -50,6 +50,9 @@ pub enum Command {
     /// Answer OpenAI's API over HTTP, and show the playground
     #[cfg(feature = "server")]
     Serve(Box<commands::serve::Serve>),
+    /// Look into a search that was written with --trace
+    #[cfg(feature = "eval")]
+    Trace(commands::trace::Trace),
     /// What is shipped and cached, and what a model is
     Models(commands::models::Models),
     /// Measure forward, search step and reward throughput on this machine

@@ -11,3 +11,5 @@ pub mod score;
 pub mod searches;
 #[cfg(feature = "server")]
 pub mod serve;
+#[cfg(feature = "eval")]
+pub mod trace;

@@ -322,7 +322,12 @@ fn rule(request: &Request) -> Result<Option<Rule>> {
             "write [MASK:12|regex:…], [MASK|choices:red,green] or [MASK:20|json-schema:{…}]",
         ));
     }
-    rule.check()?;
+    let field = match rule {
+        Rule::Regex(_) => "matches",
+        Rule::JsonSchema(_) => "json_schema",
+        Rule::Choices(_) => "choices",
+    };
+    rule.check().map_err(|error| Error::from(error).context(field))?;
     Ok(Some(rule))
 }
 

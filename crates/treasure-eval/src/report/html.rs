@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Analysis, trees};
+use super::{
+    Analysis,
+    trees::{self, Tree},
+};
 use crate::{
     Result, metrics,
     plots::{Figure, STYLE},
@@ -54,12 +57,21 @@ pub fn html(runs: &[(Analysis<'_>, Vec<Figure>)]) -> Result<String> {
     let mut all_trees = Vec::new();
     for (analysis, figures) in runs {
         section(&mut body, analysis, figures);
-        all_trees.extend(trees(analysis.run)?);
+        all_trees.extend(trees::trees(analysis.run)?);
     }
     if !all_trees.is_empty() {
         body += TREE_SECTION;
     }
-    Ok(format!(
+    Ok(page(title, &body, &all_trees))
+}
+
+/// A page with nothing but the trees of some searches.
+pub fn tree_page(title: &str, trees: &[Tree]) -> String {
+    page(title, TREE_SECTION, trees)
+}
+
+fn page(title: &str, body: &str, trees: &[Tree]) -> String {
+    format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n\
@@ -67,9 +79,9 @@ pub fn html(runs: &[(Analysis<'_>, Vec<Figure>)]) -> Result<String> {
          <script type=\"application/json\" id=\"trees\">{}</script>\n<script>\n{}</script>\n</body>\n</html>\n",
         escape(title),
         include_str!("report.css"),
-        script_json(&all_trees),
+        script_json(&trees),
         include_str!("report.js"),
-    ))
+    )
 }
 
 const TREE_SECTION: &str = "<section id=\"tree\">\n<h2>Search trees</h2>\n\

@@ -7,8 +7,8 @@ pub mod published;
 mod trees;
 
 pub(crate) use html::escape;
-pub use html::html;
-pub use trees::{Tree, trees};
+pub use html::{html, tree_page};
+pub use trees::{Tree, read as read_trace, trees};
 
 use crate::{
     Result,

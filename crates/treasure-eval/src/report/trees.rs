@@ -53,7 +53,7 @@ pub fn trees(run: &Finished) -> Result<Vec<Tree>> {
     for cell in plan.cells().iter().filter(|cell| plan.traced(cell)) {
         let path = trace_path(&run.directory, &cell.id);
         if path.exists() {
-            let mut tree = read(&path)?;
+            let mut tree = read(&path)?.pop().unwrap_or_default();
             tree.id.clone_from(&cell.id);
             tree.prompt.clone_from(&plan.prompts[cell.prompt]);
             tree.reward =
@@ -64,9 +64,10 @@ pub fn trees(run: &Finished) -> Result<Vec<Tree>> {
     Ok(out)
 }
 
-fn read(path: &Path) -> Result<Tree> {
+/// The trees of a trace, one a search, in the order of the file.
+pub fn read(path: &Path) -> Result<Vec<Tree>> {
     let text = fs::read_to_string(path).map_err(at(path, "reading"))?;
-    let mut tree = Tree::default();
+    let mut trees: Vec<Tree> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let damaged = |error: serde_json::Error| Error::Row {
             path: path.into(),
@@ -74,9 +75,29 @@ fn read(path: &Path) -> Result<Tree> {
             message: error.to_string(),
         };
         let mut event: Value = serde_json::from_str(line).map_err(damaged)?;
+        // Every search begins with the version of the format; what only the caller knew may follow.
+        if event["event"].is_null() && event["schema"].is_string() {
+            trees.push(Tree { id: format!("search {}", trees.len() + 1), ..Tree::default() });
+            continue;
+        }
+        let Some(tree) = trees.last_mut() else {
+            return Err(Error::Row {
+                path: path.into(),
+                line: index + 1,
+                message: format!(
+                    "expected a trace, which begins with its schema, got {}",
+                    short(line)
+                ),
+            });
+        };
         match event["event"].as_str() {
-            // The version of the format, and what only the caller knew.
-            None | Some("sample") => continue,
+            Some("sample") => {
+                let (prompt, sample) = (&event["prompt_index"], &event["sample"]);
+                tree.id = format!("prompt {prompt}, sample {sample}");
+                tree.prompt = event["prompt"].as_str().unwrap_or_default().to_owned();
+                tree.reward = event["plan"]["reward"].as_str().unwrap_or_default().to_owned();
+                continue;
+            }
             Some("texts") => {
                 tree.texts = serde_json::from_value(event["texts"].take()).map_err(damaged)?;
                 continue;
@@ -92,7 +113,12 @@ fn read(path: &Path) -> Result<Tree> {
             _ => {}
         }
     }
-    Ok(tree)
+    Ok(trees)
+}
+
+/// The beginning of a line, for a message.
+fn short(line: &str) -> String {
+    line.chars().take(60).collect::<String>().escape_debug().to_string()
 }
 
 fn node(event: NodeEvent) -> Node {
