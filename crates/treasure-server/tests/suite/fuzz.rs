@@ -60,6 +60,9 @@ fn odd(dice: &mut Dice) -> Value {
         "min(",
         "min(cola",
         "regex:(((",
+        "(a{1000}){1000}",
+        "(.*a){40}b",
+        "(dog|cat| )+",
         "regex:'a{1000}{1000}{1000}'",
         "contains:",
         "length:9..1",
@@ -77,7 +80,19 @@ fn odd(dice: &mut Dice) -> Value {
         "fk",
         "paper",
     ];
-    match dice.roll(14) {
+    let schemas = [
+        json!({"type": "string", "pattern": "(a{1000}){1000}"}),
+        json!({"type": "array", "items": {"$ref": "#"}, "minItems": 1_000_000_000}),
+        json!({"$ref": "http://127.0.0.1:9/schema"}),
+        json!({"$ref": "file:///etc/passwd"}),
+        json!({"enum": []}),
+        json!({"type": "integer", "minimum": 5, "maximum": 1}),
+        json!({"type": "json_schema", "json_schema": {"schema": {"type": "boolean"}}}),
+        json!({"type": "json_object"}),
+        json!({"regex": "(.*dog){30}"}),
+        json!({"choice": ["dog", ""]}),
+    ];
+    match dice.roll(15) {
         0 => Value::Null,
         1 => json!(dice.roll(2) == 0),
         2 => json!(*dice.pick(&[0u64, 1, 2, 63, 64, 65, 4096, 65_536, u64::MAX, u64::MAX - 1])),
@@ -88,6 +103,7 @@ fn odd(dice: &mut Dice) -> Value {
         10 => json!({}),
         11 => json!([odd(dice), odd(dice)]),
         12 => json!({*dice.pick(&texts): odd(dice)}),
+        13 => dice.pick(&schemas).clone(),
         _ => json!("a".repeat(1 << dice.roll(13))),
     }
 }
