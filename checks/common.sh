@@ -35,3 +35,34 @@ scratch() {
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
 }
+
+# serve NAME ARGUMENT…: starts `treasure serve` at a free port, sets NAME to its address once it is ready and adds
+# its process to `servers`. Needs find_treasure and scratch, whose trap it replaces: no server outlives the check.
+servers=()
+serve() {
+  local name=$1 said="$work/$1.address" address=""
+  shift
+  "$TREASURE" serve --port 0 "$@" >"$said" 2>"$work/$name.log" &
+  servers+=($!)
+  trap 'kill "${servers[@]}" 2>/dev/null; wait; rm -rf "$work"' EXIT
+  for _ in $(seq 600); do
+    address=$(cat "$said")
+    if [ -n "$address" ] && curl -sf "${address}ready" >/dev/null; then break; fi
+    kill -0 "${servers[-1]}" 2>/dev/null || { cat "$work/$name.log" >&2; exit 1; }
+    sleep 0.1
+  done
+  printf -v "$name" %s "$address"
+}
+
+# Ends every server by SIGTERM; each must exit with 0.
+end_servers() {
+  local process status
+  for process in "${servers[@]}"; do
+    kill "$process"
+    status=0
+    wait "$process" || status=$?
+    [ "$status" = 0 ] || { echo "FAILED  a server ended with $status after SIGTERM" >&2; exit 1; }
+  done
+  servers=()
+  echo "ok      every server ended with 0 after SIGTERM"
+}

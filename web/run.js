@@ -103,6 +103,7 @@ const REASONS = {
   duplicate: "an equal text was kept instead",
   resampled: "resampling drew no copy of it",
   screened: "a cheaper judge ranked it too low",
+  bounded: "even the best reward could not have saved it",
   stopped: "the search was stopped first",
 };
 

@@ -20,6 +20,7 @@ Examples:
   treasure generate --template \"The [MASK:5] was [MASK:12].\"
   treasure score --reward sentiment=positive \"What a lovely day\"
   treasure compare \"The movie\" --reward cola
+  treasure serve
 
 Exit status: 0 done, 1 ran but the asked target was missed, 2 error, 130 interrupted with the best kept."
 )]
@@ -46,6 +47,12 @@ pub enum Command {
     /// Whole experiments: run, merge and report
     #[cfg(feature = "eval")]
     Eval(commands::eval::Eval),
+    /// Answer OpenAI's API over HTTP, and show the playground
+    #[cfg(feature = "server")]
+    Serve(Box<commands::serve::Serve>),
+    /// Look into a search that was written with --trace
+    #[cfg(feature = "eval")]
+    Trace(commands::trace::Trace),
     /// What is shipped and cached, and what a model is
     Models(commands::models::Models),
     /// Measure forward, search step and reward throughput on this machine

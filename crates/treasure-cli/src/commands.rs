@@ -9,3 +9,7 @@ pub mod models;
 pub mod predict;
 pub mod score;
 pub mod searches;
+#[cfg(feature = "server")]
+pub mod serve;
+#[cfg(feature = "eval")]
+pub mod trace;

@@ -1,4 +1,4 @@
-//! Ctrl-C: the first asks the search to stop and keep its best, the second ends the program.
+//! Ctrl-C: the first asks the search to stop and keep what there is, the second ends the program.
 
 use std::{
     io::{self, Write as _},
@@ -9,8 +9,8 @@ use std::{
 /// Set once the user asks to stop; searches look at it within a step.
 pub static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Listens for Ctrl-C (and a polite termination) from now on.
-pub fn listen(quiet: bool) {
+/// Listens for Ctrl-C (and a polite termination) from now on; `kept` is what stays.
+pub fn listen(quiet: bool, kept: &'static str) {
     // Without a handler Ctrl-C ends the program at once, which is no error of the run.
     let _ = ctrlc::set_handler(move || {
         if ASKED.swap(true, Ordering::SeqCst) {
@@ -18,10 +18,8 @@ pub fn listen(quiet: bool) {
             process::exit(130);
         }
         if !quiet {
-            let _ = writeln!(
-                io::stderr(),
-                "\nstopping and keeping the best so far (Ctrl-C again ends at once)"
-            );
+            let _ =
+                writeln!(io::stderr(), "\nstopping and keeping {kept} (Ctrl-C again ends at once)");
         }
     });
 }

@@ -64,6 +64,10 @@ fn run(cli: &Cli) -> Outcome<Verdict> {
         Command::Compare(command) => command.run(common),
         #[cfg(feature = "eval")]
         Command::Eval(command) => command.run(common),
+        #[cfg(feature = "eval")]
+        Command::Trace(command) => command.run(common),
+        #[cfg(feature = "server")]
+        Command::Serve(command) => command.run(common),
         Command::Models(command) => command.run(common),
         Command::Bench(command) => command.run(common),
     }

@@ -35,6 +35,18 @@ struct Desk {
     busy: HashSet<Lane>,
     served: HashMap<u64, Reply>,
     shared: Shares,
+    traffic: Traffic,
+}
+
+/// What a table has served: how full its batches are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Batches that were run.
+    pub batches: u64,
+    /// Requests in them; more than batches where searches shared one.
+    pub requests: u64,
+    /// States, questions and views in them.
+    pub rows: u64,
 }
 
 /// Time shared out: ∫ dt / (searches running), so that the shares of all add up to the whole.
@@ -67,6 +79,16 @@ enum Request {
     Encode(Arc<dyn Denoiser>, Vec<(MaskedSeq, f64)>),
     Read(Arc<dyn Denoiser>, Vec<OwnedQuestion>),
     Score(Arc<dyn Reward>, Vec<View>),
+}
+
+impl Request {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Encode(_, states) => states.len(),
+            Self::Read(_, questions) => questions.len(),
+            Self::Score(_, views) => views.len(),
+        }
+    }
 }
 
 enum Reply {
@@ -142,6 +164,11 @@ impl Batcher {
         self.desk().seated
     }
 
+    /// What was served so far.
+    pub fn traffic(&self) -> Traffic {
+        self.desk().traffic
+    }
+
     fn desk(&self) -> MutexGuard<'_, Desk> {
         // Every update leaves the desk whole.
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
@@ -165,10 +192,14 @@ impl Batcher {
                 desk = self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            let (batch, rest) = std::mem::take(&mut desk.pending)
+            let (batch, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut desk.pending)
                 .into_iter()
                 .partition(|(_, other, _)| *other == lane);
             desk.pending = rest;
+            desk.traffic.batches += 1;
+            desk.traffic.requests += batch.len() as u64;
+            desk.traffic.rows +=
+                batch.iter().map(|(.., request)| request.rows() as u64).sum::<u64>();
             desk.busy.insert(lane);
             drop(desk);
             let replies = serve(batch);

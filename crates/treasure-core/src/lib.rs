@@ -42,7 +42,7 @@ pub mod value;
 mod width;
 
 pub use bans::Bans;
-pub use batcher::{Batcher, Seat};
+pub use batcher::{Batcher, Seat, Traffic};
 pub use constraint::{Constraint, Fills, Legal, Positionwise};
 pub use context::{Context, Needs};
 pub use cost::Cost;

@@ -276,6 +276,12 @@ impl Method {
         let has = |name: &&&str| Self::named(name).is_some_and(|method| method.could_have(option));
         Self::NAMES.iter().filter(has).copied().collect()
     }
+
+    /// The option of a method that more of a budget goes into, if there is one.
+    pub fn width_option(method: &str) -> Option<&'static str> {
+        let options = ["iterations", "particles", "tree_width", "final_rounds", "rounds"];
+        options.into_iter().find(|option| Self::with_option(option).contains(&method))
+    }
 }
 
 /// Why options do not make a method.

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use treasure_models::{LoadOptions, Resolver};
+use treasure::{Session, models::Dtype};
 
 use crate::{
     Result,
@@ -13,7 +13,7 @@ use crate::{
     error::at,
     plan::{Overrides, Plan},
     report,
-    run::{self, TextWorld, World, calibrate},
+    run::{self, Bench, Said, Talk, calibrate},
     shard::Shard,
     store::{self, Finished, Manifest, Merged, Store},
 };
@@ -31,12 +31,12 @@ pub struct RunOptions {
     pub resume: bool,
     /// Folders of other runs whose rows are taken over where they are the same.
     pub reuse: Vec<PathBuf>,
-    /// Which part; from Slurm's array variables when absent.
-    pub shard: Option<Shard>,
+    /// Which part.
+    pub shard: Shard,
+    /// How the denoiser's weights are held.
+    pub dtype: Dtype,
     /// What differs from the preset.
     pub overrides: Overrides,
-    /// Say nothing.
-    pub quiet: bool,
 }
 
 /// What a run did.
@@ -54,34 +54,37 @@ pub struct RunSummary {
     pub reused: usize,
     /// The fingerprint of the run.
     pub fingerprint: String,
+    /// Whether it was interrupted; what is missing can be made with `resume`.
+    pub interrupted: bool,
 }
 
-/// Runs a preset on real models.
-pub fn run(options: &RunOptions, resolver: Resolver, load: &LoadOptions) -> Result<RunSummary> {
+/// Runs a preset or a config on the models of a session.
+pub fn run(options: &RunOptions, session: &Session, talk: &mut Talk<'_>) -> Result<RunSummary> {
     let config = Config::load(&options.preset)?;
     let plan = Plan::new(&config, options.size, &options.overrides)?;
-    let world = TextWorld::load(&plan, resolver, load)?;
-    run_in(&world, plan, options)
+    run_plan(plan, options, session, talk)
 }
 
-/// Runs a plan in a given world.
-pub fn run_in(world: &dyn World, mut plan: Plan, options: &RunOptions) -> Result<RunSummary> {
+/// Runs a plan on the models of a session.
+pub fn run_plan(
+    mut plan: Plan,
+    options: &RunOptions,
+    session: &Session,
+    talk: &mut Talk<'_>,
+) -> Result<RunSummary> {
     let directory = options.out.clone().unwrap_or_else(|| Path::new("runs").join(&plan.name));
-    let shard = match options.shard {
-        Some(shard) => shard,
-        None => Shard::from_slurm(|name| std::env::var(name).ok())?,
-    };
-    let mut say = |message: &str| {
-        if !options.quiet {
-            eprintln!("{message}");
-        }
-    };
-    let hashes = world.hashes(&plan)?;
-    if calibrate::is_needed(&plan) {
-        settle_calibration(world, &mut plan, &directory, &hashes, &mut say)?;
+    let (shard, dtype) = (options.shard, options.dtype);
+    let hashes = store::hashes(session, &plan, dtype)?;
+    if calibrate::is_needed(&plan)
+        && !settle_calibration(session, &mut plan, (&directory, dtype), &hashes, talk)?
+    {
+        let (fingerprint, interrupted) = (Manifest::new(plan, hashes).fingerprint(), true);
+        let (ran, already, reused) = (0, 0, 0);
+        return Ok(RunSummary { directory, shard, ran, already, reused, fingerprint, interrupted });
     }
     let manifest = Manifest::new(plan, hashes);
     let plan = &manifest.plan;
+    let mut say = |message: &str| (talk.say)(Said::Line(message));
     let mut store = Store::open(&directory, &manifest, shard, options.resume, &mut say)?;
     let cells = shard.cells(plan);
     let already = cells.iter().filter(|cell| store.is_finished(&cell.id)).count();
@@ -95,34 +98,40 @@ pub fn run_in(world: &dyn World, mut plan: Plan, options: &RunOptions) -> Result
         manifest.fingerprint(),
         directory.display()
     ));
+    let bench = Bench::new(session, plan, dtype, talk.cancel);
     let mut reused = 0;
     for other in &options.reuse {
         let wanted: Vec<_> = cells.iter().filter(|cell| !store.is_finished(&cell.id)).collect();
-        let found = store::reusable(other, &manifest, &wanted)?;
+        let mut found = store::reusable(other, &manifest, &wanted)?;
+        let (place, count, all) = (other.display(), found.rows.len(), wanted.len());
+        let judged = if found.unjudged { ", to be judged again" } else { "" };
         say(&match &found.obstacle {
-            Some(obstacle) => format!("{}: nothing to take over ({obstacle})", other.display()),
-            None => format!(
-                "{}: took over {} of {} samples",
-                other.display(),
-                found.rows.len(),
-                wanted.len()
-            ),
+            Some(obstacle) => format!("{place}: nothing to take over ({obstacle})"),
+            None => format!("{place}: took over {count} of {all} samples{judged}"),
         });
-        found.rows.iter().try_for_each(|row| store.append(row))?;
+        for row in &mut found.rows {
+            for sample in row.samples.iter_mut().filter(|_| found.unjudged) {
+                bench.judge(sample, &plan.prompts[row.prompt])?;
+            }
+            store.append(row)?;
+        }
         reused += found.rows.len();
     }
-    let ran = run::all(world, plan, shard, &mut store, &directory, options.quiet)?;
-    Ok(RunSummary { fingerprint: manifest.fingerprint(), directory, shard, ran, already, reused })
+    let ran = run::all(&bench, shard, &mut store, &directory, talk.say)?;
+    let (fingerprint, interrupted) = (manifest.fingerprint(), ran.interrupted);
+    let ran = ran.samples;
+    Ok(RunSummary { directory, shard, ran, already, reused, fingerprint, interrupted })
 }
 
-/// Takes N of a wall-clock match from the folder's manifest, or measures it; other shards wait.
+/// Takes N of a wall-clock match from the folder's manifest, or measures it; other shards wait. Whether
+/// it came to its end.
 fn settle_calibration(
-    world: &dyn World,
+    session: &Session,
     plan: &mut Plan,
-    directory: &Path,
+    (directory, dtype): (&Path, Dtype),
     hashes: &[store::ModelHash],
-    say: &mut dyn FnMut(&str),
-) -> Result<()> {
+    talk: &mut Talk<'_>,
+) -> Result<bool> {
     fs::create_dir_all(directory).map_err(at(directory, "creating"))?;
     let path = directory.join("calibration.lock");
     let lock = fs::File::create(&path).map_err(at(&path, "creating"))?;
@@ -136,10 +145,12 @@ fn settle_calibration(
         }
     }
     if calibrate::is_needed(plan) {
-        calibrate::calibrate(world, plan, say)?;
+        if !calibrate::calibrate(session, plan, dtype, talk)? {
+            return Ok(false);
+        }
         Manifest::new(plan.clone(), hashes.to_vec()).create_or_match(directory)?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Merges shard files into `samples.jsonl` and `timings.jsonl`; `out` is the first folder when absent.
@@ -181,17 +192,20 @@ pub fn report(directories: &[PathBuf], out: Option<&Path>) -> Result<ReportSumma
         files.push(path);
         Ok(())
     };
+    let mut analysed = Vec::new();
     for run in &runs {
-        let name = &run.manifest.plan.name;
-        for (file, text) in report::documents(run)? {
+        let analysis = report::Analysis::of(run);
+        let (name, figures) = (&run.manifest.plan.name, analysis.figures()?);
+        for (file, text) in analysis.documents()? {
             write(format!("{name}{file}"), &text)?;
         }
-        for figure in report::figures(run)? {
+        for figure in &figures {
             write(format!("figures/{name}-{}.svg", figure.name), &figure.standalone())?;
         }
+        analysed.push((analysis, figures));
     }
     let html = out.join("report.html");
-    fs::write(&html, report::html(&runs)?).map_err(at(&html, "writing"))?;
+    fs::write(&html, report::html(&analysed)?).map_err(at(&html, "writing"))?;
     let missing = runs.iter().map(|run| (run.directory.clone(), run.missing.len()));
     let missing = missing.filter(|(_, count)| *count > 0).collect();
     Ok(ReportSummary { html, files, missing })

@@ -16,6 +16,8 @@ pub enum Error {
         name: String,
         /// The presets there are.
         known: String,
+        /// The one that was probably meant.
+        near: Option<String>,
     },
     /// A config that does not make sense.
     #[error("config {name}: {message}")]
@@ -24,6 +26,14 @@ pub enum Error {
         name: String,
         /// What is wrong, with the place.
         message: String,
+    },
+    /// A method of a config that cannot be asked for.
+    #[error("method {name:?}: {cause}")]
+    Method {
+        /// Its name in tables.
+        name: String,
+        /// What is wrong with it.
+        cause: treasure::Error,
     },
     /// An option outside its domain.
     #[error("{what}: expected {expected}, got {got}")]
@@ -101,22 +111,11 @@ pub enum Error {
         kept: usize,
         /// Why.
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Box<Error>,
     },
-    /// A model, a tokenizer or a judge could not be used.
-    #[error("{what}: {message}")]
-    World {
-        /// The model or reward.
-        what: String,
-        /// What happened.
-        message: String,
-        /// Why.
-        #[source]
-        source: Option<Box<dyn std::error::Error + Send + Sync>>,
-    },
-    /// The search itself failed.
+    /// A model, a reward or a search failed.
     #[error(transparent)]
-    Search(#[from] treasure_core::Error),
+    Search(#[from] treasure::Error),
     /// A figure could not be drawn.
     #[error("figure {name}: {message}")]
     Figure {
@@ -131,8 +130,12 @@ impl Error {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
+            Self::UnknownPreset { near: Some(near), .. } => format!("did you mean {near}?"),
             Self::UnknownPreset { .. } => {
                 "a config of your own is given by its path, ./my.toml".into()
+            }
+            Self::Method { cause, .. } | Self::Search(cause) => {
+                return cause.hint().map(Into::into);
             }
             Self::Io { source, .. } if no_room(source.kind()) => {
                 "make room on the disk or in the quota, then run the same command with --resume"
@@ -144,7 +147,8 @@ impl Error {
                 "make the run first: treasure eval run PRESET --out DIR".into()
             }
             Self::OtherPlan { .. } => {
-                "choose another folder with --out, or move the old results away".into()
+                "choose another folder with --out; --reuse takes over what both have in common"
+                    .into()
             }
             Self::NotEmpty { .. } => {
                 "continue with --resume, or choose another folder with --out".into()
@@ -159,9 +163,8 @@ impl Error {
             }
             Self::Sample { source, .. } => {
                 let resume = "when the cause is gone, run the same command with --resume";
-                deeper_hint(&**source).map_or(resume.into(), |hint| format!("{hint}; {resume}"))
+                source.hint().map_or(resume.into(), |hint| format!("{hint}; {resume}"))
             }
-            Self::World { source: Some(source), .. } => return deeper_hint(&**source),
             _ => return None,
         })
     }
@@ -176,20 +179,6 @@ fn no_room(kind: io::ErrorKind) -> bool {
     matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// The hint of the model or reward error that lies at the root of another.
-fn deeper_hint(error: &(dyn std::error::Error + 'static)) -> Option<String> {
-    let mut at = Some(error);
-    while let Some(error) = at {
-        let of_model = error.downcast_ref().and_then(treasure_models::Error::hint);
-        let of_reward = error.downcast_ref().and_then(treasure_rewards::Error::hint);
-        if let Some(hint) = of_model.or(of_reward) {
-            return Some(hint.to_owned());
-        }
-        at = error.source();
-    }
-    None
-}
-
 /// Attaches the path and the action to an I/O error.
 pub(crate) fn at(
     path: impl Into<PathBuf>,
@@ -197,4 +186,10 @@ pub(crate) fn at(
 ) -> impl FnOnce(io::Error) -> Error {
     let path = path.into();
     move |source| Error::Io { path, action, kept: None, source }
+}
+
+impl From<treasure::core::Error> for Error {
+    fn from(error: treasure::core::Error) -> Self {
+        Self::Search(error.into())
+    }
 }

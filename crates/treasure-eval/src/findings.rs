@@ -2,13 +2,13 @@
 //!
 //! Every number is a difference on texts that both sides have: same prompt, same continuation, same key.
 
-use treasure_core::Key;
+use treasure::core::Key;
 
 use crate::{
-    metrics::{Summary, Test, names},
+    metrics::{Summary, Test, ceiling, compare, names},
     plan::Plan,
-    stats::{Comparison, paired},
-    tables::{interval, label},
+    stats::{Comparison, against_pool, holm},
+    tables::{TOO_FEW, interval, label, p_value},
 };
 
 /// One question and its answer.
@@ -47,16 +47,14 @@ fn by_reward<'a>(
 
 /// The first search that all tests are about.
 fn pivot<'a>(own: &[&'a Summary]) -> Option<&'a Summary> {
-    own.iter().find(|s| s.settings.method == "treasure").copied()
+    own.iter().find(|s| s.settings.is_treasure()).copied()
 }
 
 /// Of the variants with a name, the one at the same (b, m), or else the widest.
 fn rival<'a>(own: &[&'a Summary], name: &str, pivot: &Summary) -> Option<&'a Summary> {
     let widths = |s: &Summary| (s.settings.beam_width, s.settings.tree_width);
     let named = || own.iter().filter(|s| s.settings.name == name).copied();
-    named()
-        .find(|s| widths(s) == widths(pivot))
-        .or_else(|| named().max_by_key(|s| s.settings.tree_width.or(s.particles).unwrap_or(1)))
+    named().find(|s| widths(s) == widths(pivot)).or_else(|| named().max_by_key(|s| s.width))
 }
 
 fn ratio(a: f64, b: f64) -> String {
@@ -82,17 +80,18 @@ fn against_rivals(plan: &Plan, summaries: &[Summary], tests: &[Test]) -> Finding
                 label(pivot),
                 label(other),
                 interval(Some(test.optimised.difference), 1.0, 3),
-                format!("{:.4}", test.adjusted_p),
+                p_value(&test.optimised, test.adjusted_p),
                 interval(test.heldout.map(|test| test.difference), 1.0, 3),
-                ratio(pivot.cost[0], other.cost[0]),
-                ratio(pivot.cost[2], other.cost[2]),
-                ratio(pivot.seconds, other.seconds),
+                ratio(pivot.spent.nfe.mean, other.spent.nfe.mean),
+                ratio(pivot.spent.reward_calls.mean, other.spent.reward_calls.mean),
+                ratio(pivot.spent.seconds.mean, other.spent.seconds.mean),
             ]);
         }
     }
     Finding {
         title: "Is the narrowest tree search better than its rivals, and at which cost?",
-        note: "Difference of the mean reward, first minus second, then its cost as a share of the rival's.",
+        note: "Difference of the mean reward, first minus second, then its cost as a share of the rival's. \
+               p is adjusted for all tests of the reward; intervals are not.",
         header: vec![
             "reward",
             "tree search",
@@ -111,32 +110,38 @@ fn against_rivals(plan: &Plan, summaries: &[Summary], tests: &[Test]) -> Finding
 fn by_width(plan: &Plan, summaries: &[Summary]) -> Finding {
     let mut rows = Vec::new();
     for (reward, own) in by_reward(plan, summaries) {
+        let mut found = Vec::new();
         for name in names(&own) {
             let named: Vec<_> = own.iter().filter(|s| s.settings.name == name).collect();
             for pair in named.windows(2) {
                 let key = Key::new(plan.seed).fold(0x51de).fold(pair[1].variant as u64);
                 let (from, to) = (pair[0], pair[1]);
-                let Some(optimised) = paired(&to.values, &from.values, key) else { continue };
-                let heldout = paired(&to.heldout_values, &from.heldout_values, key);
-                rows.push(vec![
-                    reward.to_owned(),
-                    label(from),
-                    label(to),
-                    interval(Some(optimised.difference), 1.0, 3),
-                    interval(heldout.map(|test| test.difference), 1.0, 3),
-                    optimised.difference.n.to_string(),
-                ]);
+                found.extend(compare(to, from, key).map(|compared| (from, to, compared)));
             }
+        }
+        let p: Vec<_> = found.iter().map(|(_, _, (optimised, _))| optimised.p).collect();
+        for ((from, to, (optimised, heldout)), p) in found.into_iter().zip(holm(&p)) {
+            rows.push(vec![
+                reward.to_owned(),
+                label(from),
+                label(to),
+                interval(Some(optimised.difference), 1.0, 3),
+                p_value(&optimised, p),
+                interval(heldout.map(|test| test.difference), 1.0, 3),
+                optimised.difference.n.to_string(),
+            ]);
         }
     }
     Finding {
         title: "Does the reward rise with the width?",
-        note: "Difference of the mean reward from each row to the next, on the texts that both have.",
+        note: "Difference of the mean reward from each row to the next, on the texts that both have. p is adjusted \
+               for all rows of the reward; an interval without 0 beside a large p is not sure.",
         header: vec![
             "reward",
             "from",
             "to",
             "difference [95 %]",
+            "p (Holm)",
             "on the held-out judge [95 %]",
             "texts",
         ],
@@ -146,16 +151,20 @@ fn by_width(plan: &Plan, summaries: &[Summary]) -> Finding {
 
 fn held_out(plan: &Plan, summaries: &[Summary]) -> Finding {
     let mut rows = Vec::new();
-    for (reward, own) in by_reward(plan, summaries) {
-        let Some(base) = own.iter().find(|s| matches!(s.settings.method.as_str(), "base" | "fhs"))
-        else {
-            continue;
-        };
+    for ((reward, own), planned) in by_reward(plan, summaries).zip(&plan.rewards) {
+        let Some(base) = own.iter().find(|s| s.unguided) else { continue };
+        let highest = ceiling(&planned.spec);
+        let twins_highest = planned.heldout.as_deref().and_then(ceiling);
         for other in own.iter().filter(|s| s.variant != base.variant && s.heldout.is_some()) {
             let key = Key::new(plan.seed).fold(0x9e1d).fold(other.variant as u64);
             let (Some(judge), Some(twin)) = (
-                paired(&other.values, &base.values, key),
-                paired(&other.heldout_values, &base.heldout_values, key.fold(1)),
+                against_pool(&other.values, &base.values, highest, key),
+                against_pool(
+                    &other.heldout_values,
+                    &base.heldout_values,
+                    twins_highest,
+                    key.fold(1),
+                ),
             ) else {
                 continue;
             };
@@ -166,8 +175,9 @@ fn held_out(plan: &Plan, summaries: &[Summary]) -> Finding {
                 reward.to_owned(),
                 label(other),
                 interval(Some(judge.difference), 1.0, 3),
+                attained(&judge),
                 interval(Some(twin.difference), 1.0, 3),
-                confirmed(&judge, &twin),
+                attained(&twin),
                 percent(other.accuracy),
                 percent(other.heldout_accuracy),
                 other.ppl.map_or("–".into(), |e| format!("{:.1}", e.mean)),
@@ -175,15 +185,18 @@ fn held_out(plan: &Plan, summaries: &[Summary]) -> Finding {
         }
     }
     Finding {
-        title: "How much of the gain does a held-out judge confirm?",
-        note: "Gains over the denoiser alone. The held-out judge never guided a search; a gain that it does not \
-               see, or a perplexity that explodes, is a weakness of the judge being found, not a better text.",
+        title: "How much of what could be gained does a held-out judge see?",
+        note: "Gains over all texts of the denoiser alone on the same prompts, and the share of what was \
+               attainable: gain ÷ (highest score − score of the denoiser alone), for each judge by its own scale. \
+               The held-out judge never guided a search; a gain that it does not see, or a perplexity that \
+               explodes, is a weakness of the judge being found, not a better text.",
         header: vec![
             "reward",
             "method",
             "gain [95 %]",
+            "of the attainable % [95 %]",
             "held-out gain [95 %]",
-            "confirmed",
+            "of the attainable % [95 %]",
             "accuracy %",
             "held-out accuracy %",
             "perplexity",
@@ -192,14 +205,12 @@ fn held_out(plan: &Plan, summaries: &[Summary]) -> Finding {
     }
 }
 
-/// The share of a gain that the twin sees; only a gain that is there can be confirmed.
-fn confirmed(judge: &Comparison, twin: &Comparison) -> String {
-    match judge.difference.lo > 0.0 {
-        true => {
-            let percent = (100.0 * twin.difference.mean / judge.difference.mean).round();
-            // Adding zero turns a minus zero into a plain one.
-            format!("{:.0} %", percent + 0.0)
-        }
-        false => "no gain".into(),
+/// The share of the attainable; only a gain that is there has one.
+fn attained(gain: &Comparison) -> String {
+    match (gain.difference.interval, gain.share) {
+        (_, None) => "–".into(),
+        (None, _) => format!("– {TOO_FEW}"),
+        (Some((low, _)), _) if low <= 0.0 => "not sure".into(),
+        (_, share) => interval(share, 100.0, 0),
     }
 }

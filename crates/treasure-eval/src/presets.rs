@@ -1,7 +1,11 @@
 //! The presets of the paper's tables and figures, embedded so that they work from any directory.
 
+use std::path::Path;
+
+use crate::{Error, Result, error::at};
+
 /// The names of the presets.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 11] = [
     "main",
     "values",
     "beam-width",
@@ -12,6 +16,7 @@ pub const NAMES: [&str; 10] = [
     "trajectories",
     "controls",
     "fk",
+    "readable",
 ];
 
 /// The 15 prompts, as a list of JSON strings.
@@ -30,54 +35,31 @@ pub fn text(name: &str) -> Option<&'static str> {
         "trajectories" => include_str!("../../../papers/treasure/trajectories.toml"),
         "controls" => include_str!("../../../papers/treasure/controls.toml"),
         "fk" => include_str!("../../../papers/treasure/fk.toml"),
+        "readable" => include_str!("../../../papers/treasure/readable.toml"),
         _ => return None,
     })
 }
 
 /// The prompts of the paper's experiments, in their order.
 pub fn prompts() -> Vec<String> {
-    PROMPTS
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .map(|line| {
-            let row: serde_json::Value =
-                serde_json::from_str(line).expect("the embedded prompt list is JSON Lines");
-            row["prompt"].as_str().expect("each row has a prompt").to_owned()
-        })
-        .collect()
+    parse(Path::new("prompts.jsonl"), PROMPTS).expect("the embedded prompts are JSON Lines")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{Config, Size};
+/// The prompts of a file: one a line, a JSON string or an object with the field `prompt`.
+pub fn prompts_of(path: &Path) -> Result<Vec<String>> {
+    parse(path, &std::fs::read_to_string(path).map_err(at(path, "reading prompts"))?)
+}
 
-    #[test]
-    fn there_are_fifteen_prompts_and_each_begins_with_two_newlines() {
-        let prompts = prompts();
-        assert_eq!(prompts.len(), 15);
-        assert!(prompts.iter().all(|prompt| prompt.starts_with("\n\n")));
-        assert_eq!(prompts[12], "\n\nThe president of the country");
-    }
-
-    #[test]
-    fn every_preset_parses_under_its_own_name_and_has_all_three_sizes() {
-        for name in NAMES {
-            let config = Config::load(name).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(config.name, name);
-            for size in [Size::Paper, Size::Pocket, Size::Quick] {
-                assert!(config.size.contains_key(&size), "{name} lacks {}", size.name());
-            }
-        }
-    }
-
-    #[test]
-    fn every_setting_of_every_preset_has_a_reason_beside_it() {
-        for name in NAMES {
-            for (number, line) in text(name).expect("listed").lines().enumerate() {
-                let setting = line.contains('=') && !line.trim_start().starts_with('#');
-                assert!(!setting || line.contains("# "), "{name}.toml:{}: {line}", number + 1);
-            }
-        }
-    }
+fn parse(path: &Path, text: &str) -> Result<Vec<String>> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let prompts = lines.map(|(index, line)| {
+        let row = serde_json::from_str::<serde_json::Value>(line).ok();
+        let prompt = row.as_ref().and_then(|row| row.as_str().or_else(|| row["prompt"].as_str()));
+        prompt.map(str::to_owned).ok_or_else(|| Error::Invalid {
+            what: format!("{}:{}", path.display(), index + 1),
+            expected: r#"a prompt such as {"prompt": "The old dog"}"#.into(),
+            got: line.chars().take(60).collect(),
+        })
+    });
+    prompts.collect()
 }

@@ -6,19 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
-/// The work of one sample, as the search counted it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Work {
-    /// Sequences run through the denoiser.
-    pub nfe: u64,
-    /// Denoiser requests answered from what was already computed.
-    pub nfe_hits: u64,
-    /// Texts scored by the reward.
-    pub reward_calls: u64,
-    /// Reward requests answered from what was already scored.
-    pub reward_cache_hits: u64,
-}
+use treasure::core::Cost;
 
 /// One text and all that the judges say of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +26,7 @@ pub struct Sample {
     /// Every judge's number, by name: `NAME`, `NAME/accuracy`, `NAME/heldout`, `NAME/heldout-accuracy`, `ppl`.
     pub scores: BTreeMap<String, f64>,
     /// What it cost.
-    pub cost: Work,
+    pub cost: Cost,
     /// Best value in the beam after each step, with the masks left: (masks, value).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trajectory: Vec<(usize, f64)>,

@@ -1,10 +1,13 @@
 //! Intervals and tests over prompts and seeds.
 //!
 //! Texts of one prompt are alike, so prompts are resampled first and their continuations inside them
-//! (a cluster bootstrap), and tests flip the sign of a whole prompt's difference. All draws come from
-//! a key: the same rows give the same intervals.
+//! (a cluster bootstrap), and tests flip the sign of a whole prompt's difference. Few prompts say too
+//! little for that: below ten, intervals are Student's over prompts; where nothing could be sure, none
+//! is given. All draws come from a key: the same rows give the same intervals.
 
-use treasure_core::Key;
+use std::collections::BTreeMap;
+
+use treasure::core::Key;
 
 /// Bootstrap replicates.
 const REPLICATES: usize = 2000;
@@ -12,6 +15,14 @@ const REPLICATES: usize = 2000;
 const EXACT_CLUSTERS: usize = 16;
 /// Sign patterns drawn beyond that.
 const PATTERNS: usize = 20_000;
+/// The fewest prompts of which p can fall below 0.05: 2/2⁶.
+pub const FEWEST_FOR_P: usize = 6;
+/// The 97.5 % quantiles of Student's distribution with 1 to 8 degrees of freedom; with more prompts
+/// intervals are bootstrapped.
+const STUDENT: [f64; 8] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306];
+
+/// Numbers by (prompt, continuation).
+pub type Values = [((usize, usize), f64)];
 
 /// Numbers grouped by prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,22 +31,14 @@ pub struct Clusters(pub Vec<Vec<f64>>);
 impl Clusters {
     /// Groups (prompt, number) pairs; prompts without numbers do not count.
     pub fn group(pairs: impl IntoIterator<Item = (usize, f64)>) -> Self {
-        let mut by_prompt = std::collections::BTreeMap::<usize, Vec<f64>>::new();
-        pairs
-            .into_iter()
-            .for_each(|(prompt, number)| by_prompt.entry(prompt).or_default().push(number));
-        Self(by_prompt.into_values().collect())
+        Self(by_prompt(pairs).into_values().collect())
     }
+}
 
-    /// How many numbers.
-    pub fn count(&self) -> usize {
-        self.0.iter().map(Vec::len).sum()
-    }
-
-    /// The plain mean of all numbers.
-    pub fn mean(&self) -> Option<f64> {
-        mean(self.0.iter().flatten().copied())
-    }
+fn by_prompt(pairs: impl IntoIterator<Item = (usize, f64)>) -> BTreeMap<usize, Vec<f64>> {
+    let mut groups = BTreeMap::<usize, Vec<f64>>::new();
+    pairs.into_iter().for_each(|(prompt, number)| groups.entry(prompt).or_default().push(number));
+    groups
 }
 
 /// A mean with its 95 % interval.
@@ -43,23 +46,32 @@ impl Clusters {
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// The lower end.
-    pub lo: f64,
-    /// The upper end.
-    pub hi: f64,
+    /// The ends of the interval; none where the prompts are too few to give one.
+    pub interval: Option<(f64, f64)>,
     /// How many numbers.
     pub n: usize,
+    /// Of how many prompts.
+    pub prompts: usize,
 }
 
-/// A paired comparison.
+impl Estimate {
+    /// The same on another scale; `of` must not fall.
+    #[must_use]
+    pub fn map(self, of: impl Fn(f64) -> f64) -> Self {
+        let interval = self.interval.map(|(low, high)| (of(low), of(high)));
+        Self { mean: of(self.mean), interval, ..self }
+    }
+}
+
+/// A comparison of two sets of texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// The mean difference with its interval.
     pub difference: Estimate,
-    /// The two-sided p-value of a sign-flip test over prompts.
+    /// The two-sided p-value of a sign-flip test over prompts: with k of them not below 2/2ᵏ.
     pub p: f64,
-    /// How many prompts were paired: with k prompts, p cannot fall below 2/2ᵏ.
-    pub prompts: usize,
+    /// The difference as a share of what was attainable, where that is known.
+    pub share: Option<Estimate>,
 }
 
 /// The mean of some numbers.
@@ -78,45 +90,113 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted[low] + (place - low as f64) * (sorted[high] - sorted[low])
 }
 
-/// The mean and its 95 % percentile interval by cluster bootstrap.
-pub fn bootstrap(clusters: &Clusters, key: Key) -> Option<Estimate> {
-    let mean = clusters.mean()?;
+/// A number over another, each summed over prompts, with its 95 % interval. `part` gives a prompt's two
+/// summands, as they are or with its continuations drawn anew by a key.
+fn ratio(
+    prompts: usize,
+    n: usize,
+    key: Key,
+    part: impl Fn(usize, Option<Key>) -> (f64, f64),
+) -> Option<Estimate> {
+    let add = |a: (f64, f64), b: (f64, f64)| (a.0 + b.0, a.1 + b.1);
+    let parts: Vec<(f64, f64)> = (0..prompts).map(|prompt| part(prompt, None)).collect();
+    let (above, below) = parts.iter().copied().reduce(add)?;
+    let mean = above / below;
+    let interval = if let Some(student) = STUDENT.get(prompts.wrapping_sub(2)) {
+        let rest = |&(a, b): &(f64, f64)| ((a - mean * b) / below).powi(2);
+        let correction = prompts as f64 / (prompts - 1) as f64;
+        let error = (correction * parts.iter().map(rest).sum::<f64>()).sqrt();
+        // Numbers that are all equal say nothing of those that were not seen.
+        (error > 1e-12 * (1.0 + mean.abs()))
+            .then(|| (mean - student * error, mean + student * error))
+    } else if prompts > STUDENT.len() {
+        let mut drawn: Vec<f64> = (0..REPLICATES)
+            .map(|replicate| {
+                let key = key.fold(replicate as u64);
+                let drawn = (0..prompts).map(|draw| {
+                    let key = key.fold(draw as u64);
+                    part(key.below(prompts), Some(key))
+                });
+                let (above, below) = drawn.fold((0.0, 0.0), add);
+                above / below
+            })
+            .collect();
+        drawn.sort_by(f64::total_cmp);
+        Some((quantile(&drawn, 0.025), quantile(&drawn, 0.975)))
+    } else {
+        None
+    };
+    Some(Estimate { mean, interval, n, prompts })
+}
+
+/// The sum of a group, as it is or drawn anew.
+fn sum(group: &[f64], key: Option<Key>) -> f64 {
+    match key {
+        None => group.iter().sum(),
+        Some(key) => {
+            let drawn = (0..group.len()).map(|i| group[key.fold(i as u64).below(group.len())]);
+            drawn.sum()
+        }
+    }
+}
+
+/// The mean of all numbers with its interval.
+pub fn estimate(clusters: &Clusters, key: Key) -> Option<Estimate> {
     let groups = &clusters.0;
-    let mut means: Vec<f64> = (0..REPLICATES)
-        .map(|replicate| {
-            let key = key.fold(replicate as u64);
-            let (mut sum, mut count) = (0.0, 0usize);
-            for draw in 0..groups.len() {
-                let key = key.fold(draw as u64);
-                let group = &groups[key.below(groups.len())];
-                for inner in 0..group.len() {
-                    sum += group[key.fold(inner as u64).below(group.len())];
-                }
-                count += group.len();
-            }
-            sum / count.max(1) as f64
-        })
-        .collect();
-    means.sort_by(f64::total_cmp);
-    Some(Estimate {
-        mean,
-        lo: quantile(&means, 0.025),
-        hi: quantile(&means, 0.975),
-        n: clusters.count(),
+    let n = groups.iter().map(Vec::len).sum();
+    ratio(groups.len(), n, key, |prompt, key| {
+        (sum(&groups[prompt], key), groups[prompt].len() as f64)
     })
 }
 
-/// Compares two sets of numbers on the cells they share; keys are (prompt, continuation).
-pub fn paired(
-    a: &[((usize, usize), f64)],
-    b: &[((usize, usize), f64)],
-    key: Key,
-) -> Option<Comparison> {
-    let b: std::collections::BTreeMap<_, _> = b.iter().copied().collect();
+/// Compares two sets of numbers on the cells they share.
+pub fn paired(a: &Values, b: &Values, key: Key) -> Option<Comparison> {
+    let b: BTreeMap<_, _> = b.iter().copied().collect();
     let clusters =
         Clusters::group(a.iter().filter_map(|(cell, x)| b.get(cell).map(|y| (cell.0, x - y))));
-    let difference = bootstrap(&clusters, key)?;
-    Some(Comparison { difference, p: sign_flip(&clusters, key), prompts: clusters.0.len() })
+    let difference = estimate(&clusters, key)?;
+    Some(Comparison { difference, p: sign_flip(&clusters, key), share: None })
+}
+
+/// Compares numbers with all that others have on the same prompts, whichever continuation: for a
+/// baseline with more texts than what is compared with it. With a `ceiling` that no number exceeds,
+/// also the difference as a share of what was attainable.
+pub fn against_pool(
+    a: &Values,
+    pool: &Values,
+    ceiling: Option<f64>,
+    key: Key,
+) -> Option<Comparison> {
+    let prompt = |&((prompt, _), x): &((usize, usize), f64)| (prompt, x);
+    let mut pools = by_prompt(pool.iter().map(prompt));
+    let groups: Vec<(Vec<f64>, Vec<f64>)> = by_prompt(a.iter().map(prompt))
+        .into_iter()
+        .filter_map(|(prompt, own)| Some((own, pools.remove(&prompt)?)))
+        .collect();
+    let n = groups.iter().map(|(own, _)| own.len()).sum();
+    // Per prompt: the sum of what is compared, and the pool's mean as often.
+    let sums = |at: usize, key: Option<Key>| {
+        let (own, pool) = &groups[at];
+        let pooled = sum(pool, key.map(|key| key.fold(u64::MAX))) / pool.len() as f64;
+        (sum(own, key), own.len() as f64 * pooled, own.len() as f64)
+    };
+    let difference = ratio(groups.len(), n, key, |at, key| {
+        let (own, pooled, count) = sums(at, key);
+        (own - pooled, count)
+    })?;
+    let share = ceiling.and_then(|ceiling| {
+        ratio(groups.len(), n, key, |at, key| {
+            let (own, pooled, count) = sums(at, key);
+            (own - pooled, ceiling * count - pooled)
+        })
+    });
+    let clusters = (0..groups.len()).map(|at| {
+        let (own, pooled, _) = sums(at, None);
+        vec![own - pooled]
+    });
+    let p = sign_flip(&Clusters(clusters.collect()), key);
+    let share = share.filter(|share| share.mean.is_finite()).map(|share| share.map(|x| x.min(1.0)));
+    Some(Comparison { difference, p, share })
 }
 
 /// Two-sided p-value: how often a random sign for each prompt's sum is at least as far from 0.
@@ -158,83 +238,4 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
         adjusted[index] = highest;
     }
     adjusted
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_interpolate_between_order_statistics() {
-        let sorted = [1.0, 2.0, 3.0, 4.0];
-        assert_eq!(quantile(&sorted, 0.0), 1.0);
-        assert_eq!(quantile(&sorted, 0.25), 1.75);
-        assert_eq!(quantile(&sorted, 0.5), 2.5);
-        assert_eq!(quantile(&sorted, 1.0), 4.0);
-    }
-
-    #[test]
-    fn sign_flips_of_three_prompts_are_enumerated() {
-        // Sums 1, 2, 3: |total| reaches 6 for + + + and − − − only, 2 of 8 patterns.
-        let clusters = Clusters(vec![vec![1.0], vec![2.0], vec![1.5, 1.5]]);
-        assert_eq!(sign_flip(&clusters, Key::new(0)), 0.25);
-        // Sums 1, −1, 0: every pattern reaches |0|.
-        let clusters = Clusters(vec![vec![1.0], vec![-1.0], vec![0.0]]);
-        assert_eq!(sign_flip(&clusters, Key::new(0)), 1.0);
-        // Sums 1, −1, 2: totals ±2 (4 patterns: the first two cancel), ±4, ±0…: 6 of 8 reach 2.
-        let clusters = Clusters(vec![vec![1.0], vec![-1.0], vec![2.0]]);
-        assert_eq!(sign_flip(&clusters, Key::new(0)), 0.75);
-    }
-
-    #[test]
-    fn the_interval_of_two_single_numbers_spans_both() {
-        // Means of two draws from {0, 1}: 0, ½, 1 with probability ¼, ½, ¼.
-        let clusters = Clusters(vec![vec![0.0], vec![1.0]]);
-        let estimate = bootstrap(&clusters, Key::new(1)).unwrap();
-        assert_eq!((estimate.mean, estimate.lo, estimate.hi, estimate.n), (0.5, 0.0, 1.0, 2));
-    }
-
-    #[test]
-    fn the_bootstrap_of_many_prompts_has_the_width_of_the_normal_interval() {
-        // 400 prompts with uniform numbers: standard error = sqrt(1/12/400) = 0.01443.
-        let numbers = (0..400).map(|i| vec![Key::new(7).fold(i).uniform()]).collect();
-        let estimate = bootstrap(&Clusters(numbers), Key::new(2)).unwrap();
-        let width = estimate.hi - estimate.lo;
-        assert!((width - 2.0 * 1.96 * 0.01443).abs() < 0.006, "{width}");
-    }
-
-    #[test]
-    fn alike_texts_of_one_prompt_widen_the_interval() {
-        let alike = Clusters((0..10).map(|i| vec![f64::from(i % 2); 8]).collect());
-        let spread = Clusters((0..80).map(|i| vec![f64::from(i % 2)]).collect());
-        let width = |c: &Clusters| {
-            let e = bootstrap(c, Key::new(3)).unwrap();
-            e.hi - e.lo
-        };
-        assert!(width(&alike) > 2.0 * width(&spread));
-    }
-
-    #[test]
-    fn the_same_key_gives_the_same_interval_and_no_numbers_give_none() {
-        let clusters = Clusters(vec![vec![1.0, 2.0], vec![5.0]]);
-        assert_eq!(bootstrap(&clusters, Key::new(4)), bootstrap(&clusters, Key::new(4)));
-        assert_eq!(bootstrap(&Clusters::default(), Key::new(4)), None);
-    }
-
-    #[test]
-    fn pairs_are_matched_by_prompt_and_continuation() {
-        let a = [((0, 0), 3.0), ((0, 1), 5.0), ((1, 0), 1.0)];
-        let b = [((0, 0), 1.0), ((1, 0), 0.0), ((2, 0), 9.0)];
-        let comparison = paired(&a, &b, Key::new(5)).unwrap();
-        assert_eq!(comparison.difference.mean, 1.5);
-        assert_eq!((comparison.difference.n, comparison.prompts, comparison.p), (2, 2, 0.5));
-    }
-
-    #[test]
-    fn holm_multiplies_the_smallest_most_and_stays_in_order() {
-        let adjusted = holm(&[0.03, 0.01, 0.04]);
-        assert!((adjusted[1] - 0.03).abs() < 1e-12);
-        assert!((adjusted[0] - 0.06).abs() < 1e-12);
-        assert!((adjusted[2] - 0.06).abs() < 1e-12);
-    }
 }

@@ -1,6 +1,8 @@
 //! The largest sensible value of every count, duration and size: one table for every door, checked
 //! when a request becomes a plan, before anything is allocated.
 
+use serde_json::{Map, Value};
+
 use crate::{Error, Result};
 
 /// What an option may be at most.
@@ -28,6 +30,14 @@ pub const BOUNDS: &[Bound] = &[
     Bound { option: "code_block", most: 1_000_000, why: "there are no more steps" },
     Bound { option: "resample_every", most: 1_000_000, why: "there are no more steps" },
     Bound { option: "looks", most: 64, why: "each look is a model call for every child" },
+    Bound { option: "expand", most: 100_000, why: "every chain is a sequence in memory" },
+    Bound { option: "wide", most: 10_000, why: "every candidate is a sequence in memory" },
+    Bound { option: "iterations", most: 1_000_000, why: "each is a search of its own" },
+    Bound { option: "branch_every", most: 1_000_000, why: "there are no more steps" },
+    Bound { option: "tries", most: 100_000, why: "every try is a sequence in memory" },
+    Bound { option: "rounds", most: 10_000, why: "each is a search of its own" },
+    Bound { option: "final_rounds", most: 10_000, why: "each is a search of its own" },
+    Bound { option: "refine_every", most: 1_000_000, why: "there are no more steps" },
     Bound { option: "max_seconds", most: 31_536_000, why: "that is a year" },
 ];
 
@@ -43,6 +53,22 @@ pub(crate) fn check(option: &str, number: u64) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses options above their bounds, those of a method inside another too.
+pub(crate) fn check_options(options: &Map<String, Value>) -> Result<()> {
+    for (option, value) in options {
+        match value {
+            Value::Object(inner) => check_options(inner)?,
+            // A float beyond every integer is as large as an integer can be.
+            Value::Number(number) => {
+                let float = || number.as_f64().map(|number| number.ceil() as u64);
+                check(option, number.as_u64().or_else(float).unwrap_or(0))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Refuses widths whose children cannot be held at once.

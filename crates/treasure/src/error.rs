@@ -10,6 +10,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// The request cannot be carried out as written.
     Request,
+    /// A constraint that no text of the asked length can meet.
+    Constraint,
     /// A model cannot be found, read or run.
     Model,
     /// A reward cannot be built or failed.
@@ -27,6 +29,7 @@ impl ErrorKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Request => "request",
+            Self::Constraint => "constraint",
             Self::Model => "model",
             Self::Reward => "reward",
             Self::Search => "search",
@@ -169,8 +172,15 @@ impl From<treasure_models::Error> for Error {
 
 impl From<treasure_text::Error> for Error {
     fn from(error: treasure_text::Error) -> Self {
+        use treasure_text::automata::Error as Unmet;
         let kind = match error {
             treasure_text::Error::Damaged(_) => ErrorKind::Model,
+            treasure_text::Error::Constraint(
+                Unmet::TooShort { .. }
+                | Unmet::TooLong { .. }
+                | Unmet::NoCompletion { .. }
+                | Unmet::Unspellable { .. },
+            ) => ErrorKind::Constraint,
             _ => ErrorKind::Request,
         };
         Self::from_source(kind, error)

@@ -12,7 +12,7 @@ use treasure_rewards::{
     spec::{Kind, Leaf, ValueKind},
 };
 
-use treasure_text::{Conventions, Part, Rule};
+use treasure_text::{Conventions, Part, Rule, Start, TextModel};
 
 use crate::{Error, KEYS, Request, Result, Template, bounds, defaults, given::Given};
 
@@ -227,6 +227,24 @@ impl Plan {
         plan
     }
 
+    /// Where a search starts.
+    pub(crate) fn start(&self, model: &dyn TextModel, prompt: &str) -> Result<Start> {
+        if let Some(given) = &self.given {
+            return given.start(model);
+        }
+        let start = match &self.template {
+            Some(template) => Start::template(model, &template.parts)?,
+            None => {
+                let (length, least) = (self.length, self.min_length);
+                Start::under(self.preset.conventions(), model, prompt, length, least)?
+            }
+        };
+        Ok(match &self.rule {
+            Some(rule) => start.with_rule(rule.clone()),
+            None => start,
+        })
+    }
+
     /// Whether something must hold of every text.
     pub fn is_constrained(&self) -> bool {
         let parts = self.template.iter().flat_map(|template| &template.parts);
@@ -314,7 +332,12 @@ fn rule(request: &Request) -> Result<Option<Rule>> {
             "write [MASK:12|regex:…], [MASK|choices:red,green] or [MASK:20|json-schema:{…}]",
         ));
     }
-    rule.check()?;
+    let field = match rule {
+        Rule::Regex(_) => "matches",
+        Rule::JsonSchema(_) => "json_schema",
+        Rule::Choices(_) => "choices",
+    };
+    rule.check().map_err(|error| Error::from(error).context(field))?;
     Ok(Some(rule))
 }
 
@@ -417,11 +440,7 @@ fn method(request: &Request, preset: Preset, reward: &Spec, masks: usize) -> Res
                 .with_hint("leave it out, or drop the preset fk"));
         }
     }
-    for (option, value) in &given {
-        if let Some(number) = value.as_u64() {
-            bounds::check(option, number)?;
-        }
-    }
+    bounds::check_options(&given)?;
     let mut defaults = defaults::options(name, preset, reward);
     if request.screen.is_some() {
         defaults.insert("screen_share".into(), defaults::SCREEN_SHARE.into());

@@ -72,28 +72,6 @@ impl Clock for WallClock {
 }
 
 impl Parts {
-    /// Where a search starts.
-    pub(crate) fn start(&self, prompt: &str) -> Result<Start> {
-        let (plan, model) = (&self.plan, &*self.model);
-        if let Some(given) = &plan.given {
-            return given.start(model);
-        }
-        let start = match &plan.template {
-            Some(template) => Start::template(model, &template.parts)?,
-            None => Start::under(
-                plan.preset.conventions(),
-                model,
-                prompt,
-                plan.length,
-                plan.min_length,
-            )?,
-        };
-        Ok(match &plan.rule {
-            Some(rule) => start.with_rule(rule.clone()),
-            None => start,
-        })
-    }
-
     /// The text that the randomness of a job hangs on.
     pub(crate) fn start_text<'a>(&'a self, prompt: &'a str) -> std::borrow::Cow<'a, str> {
         match (&self.plan.given, &self.plan.template) {
@@ -110,50 +88,32 @@ impl Parts {
     }
 
     /// Makes one sample, driven by `drive`. With a seat its model and reward calls run with those of
-    /// the others at the table.
+    /// the others at the table; it is given up before judges are asked, so that nobody waits for them.
     pub(crate) fn make(
         &self,
         job: &Job,
         watch: Watch<'_>,
-        seat: Option<&Seat>,
+        seat: Option<Seat>,
         drive: &mut dyn FnMut(&mut Run<'_, '_>) -> Result<()>,
     ) -> Result<Sample> {
         let began = Instant::now();
         let clock = WallClock(began);
         let plan = &self.plan;
-        let start = self.start(&job.prompt)?;
+        let start = plan.start(&*self.model, &job.prompt)?;
         let pipeline = self.pipeline(&self.reward, &start);
         let proxy = self.proxy.as_ref().map(|proxy| self.pipeline(proxy, &start));
         let model: Arc<dyn Denoiser> = self.model.clone();
-        let seated = seat.map(|seat| {
+        let seated = seat.as_ref().map(|seat| {
             let shared: Arc<dyn Reward> = self.reward.clone();
             (seat.denoiser(model.clone()), seat.reward(&pipeline, shared))
         });
-        let (denoiser, reward): (&dyn Denoiser, &dyn Reward) = match &seated {
+        let asked: (&dyn Denoiser, &dyn Reward) = match &seated {
             Some((denoiser, reward)) => (denoiser, reward),
             None => (&*model, &pipeline),
         };
-        let limits = Limits {
-            max_nfe: plan.max_nfe,
-            max_reward_calls: plan.max_reward_calls,
-            deadline: plan
-                .max_seconds
-                .map(|seconds| Deadline { clock: &clock, at: Duration::from_secs_f64(seconds) }),
-            target_reward: plan.target_reward,
-            cancel: watch.cancel,
-        };
+        let proxy = proxy.as_ref().map(|proxy| proxy as &dyn Reward);
         let schedule = NoiseSchedule::default();
-        let constraint = self.constraint(&start)?;
-        let state = start.state.clone();
-        let mut problem = Problem::new(state, &schedule, denoiser, reward, constraint, limits)?
-            .with_ends(&start.ends)
-            .with_answer(plan.answer);
-        if let Some(proxy) = &proxy {
-            problem = problem.with_proxy(proxy);
-        }
-        if let Some(given) = &plan.given {
-            problem = problem.with_given(&given.tokens(&*self.model, &start)?)?;
-        }
+        let problem = self.problem(&start, &schedule, asked, proxy, &clock, watch.cancel)?;
         let trace = watch.trace.then(|| self.trace(job, &start));
         let mut follower =
             Follower::new(&*self.model, &start.ends, watch.frames, watch.events, trace);
@@ -164,14 +124,66 @@ impl Parts {
         }
         drive(&mut run)?;
         let found = run.finish()?;
-        let seconds = match seat {
+        let seconds = match &seat {
             Some(seat) => seat.seconds(),
             None => began.elapsed().as_secs_f64(),
         };
+        drop(seat);
         let trace = follower.into_trace()?;
         let mut sample = self.row(job, &start, &pipeline, found, seconds)?;
         sample.trace = trace;
         Ok(sample)
+    }
+
+    /// The problem of this plan at a start.
+    fn problem<'a>(
+        &'a self,
+        start: &Start,
+        schedule: &'a NoiseSchedule,
+        (denoiser, reward): (&'a dyn Denoiser, &'a dyn Reward),
+        proxy: Option<&'a dyn Reward>,
+        clock: &'a WallClock,
+        cancel: Option<&'a AtomicBool>,
+    ) -> Result<Problem<'a>> {
+        let plan = &self.plan;
+        let limits = Limits {
+            max_nfe: plan.max_nfe,
+            max_reward_calls: plan.max_reward_calls,
+            deadline: plan
+                .max_seconds
+                .map(|seconds| Deadline { clock, at: Duration::from_secs_f64(seconds) }),
+            target_reward: plan.target_reward,
+            cancel,
+        };
+        let (state, constraint) = (start.state.clone(), self.constraint(start)?);
+        let problem = Problem::new(state, schedule, denoiser, reward, constraint, limits)?
+            .with_ends(&start.ends)
+            .with_answer(plan.answer);
+        let problem = match &plan.given {
+            Some(given) => problem.with_given(&given.tokens(&*self.model, start)?)?,
+            None => problem,
+        };
+        Ok(match proxy {
+            Some(proxy) => problem.with_proxy(proxy),
+            None => problem,
+        })
+    }
+
+    /// Lends the problem of this plan at a prompt, with the way from its sequences to text.
+    pub(crate) fn pose<T>(
+        &self,
+        prompt: &str,
+        cancel: Option<&AtomicBool>,
+        ask: impl FnOnce(&Problem<'_>, &Pipeline) -> T,
+    ) -> Result<T> {
+        let start = self.plan.start(&*self.model, prompt)?;
+        let pipeline = self.pipeline(&self.reward, &start);
+        let proxy = self.proxy.as_ref().map(|proxy| self.pipeline(proxy, &start));
+        let proxy = proxy.as_ref().map(|proxy| proxy as &dyn Reward);
+        let (clock, schedule) = (WallClock(Instant::now()), NoiseSchedule::default());
+        let asked: (&dyn Denoiser, &dyn Reward) = (&*self.model, &pipeline);
+        let problem = self.problem(&start, &schedule, asked, proxy, &clock, cancel)?;
+        Ok(ask(&problem, &pipeline))
     }
 
     /// What may be placed where.

@@ -2,23 +2,26 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    num::NonZeroUsize,
     ops::ControlFlow,
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
+use lru::LruCache;
 use serde_json::{Map, Value};
-use treasure_core::{Batcher, Denoiser, Event, Run};
+use treasure_core::{Batcher, Denoiser, Event, Problem, Run, Traffic};
 use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver};
 use treasure_rewards::{
-    Composite, Explained, RUN_CACHE_BYTES, RewardOptions, Rewards, Spec, TextOptions, TextReward,
-    spec::Leaf,
+    Composite, Explained, Interrupt, Pipeline, RUN_CACHE_BYTES, RemoteOptions, RewardOptions,
+    Rewards, Spec, TextOptions, TextReward, spec::Leaf,
 };
 
-use treasure_text::{Rules, TextModel};
+use treasure_text::{Rules, Start, TextModel};
 
 use crate::{
     Error, ErrorKind, Frame, Plan, Predicted, Request, Result, Sample,
@@ -40,11 +43,22 @@ pub struct SessionOptions {
     pub batch_size: Option<usize>,
     /// What each reward may remember of scored texts, in bytes.
     pub cache_bytes: usize,
+    /// How long one exchange with a reward outside of this process may take.
+    pub reward_timeout: Duration,
+    /// Stops rewards that wait for a server or a program.
+    pub interrupt: Interrupt,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        Self { in_flight: 8, reward_batch: None, batch_size: None, cache_bytes: RUN_CACHE_BYTES }
+        Self {
+            in_flight: 8,
+            reward_batch: None,
+            batch_size: None,
+            cache_bytes: RUN_CACHE_BYTES,
+            reward_timeout: Duration::from_secs(60),
+            interrupt: Interrupt::NEVER,
+        }
     }
 }
 
@@ -67,11 +81,14 @@ struct Inner {
     models: HashMap<String, Arc<dyn TextModel>>,
     /// Rewards that were handed in, by name.
     own: Mutex<HashMap<String, Arc<dyn TextReward>>>,
-    /// Rewards that were built, by specification and conventions.
-    built: Mutex<HashMap<String, Arc<Composite>>>,
+    /// The rewards that were used last, by specification and conventions.
+    built: Mutex<LruCache<String, Arc<Composite>>>,
     /// Tables of constraints, by denoiser.
     rules: Arc<Mutex<HashMap<String, Arc<Rules>>>>,
 }
+
+/// Rewards that are kept once built; a process that serves strangers must not keep them all.
+const BUILT: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 
 /// Models, rewards, and a table at which searches share them. Cheap to clone.
 #[derive(Clone)]
@@ -112,7 +129,7 @@ impl Session {
             batcher: Batcher::new(),
             models,
             own: Mutex::default(),
-            built: Mutex::default(),
+            built: Mutex::new(LruCache::new(BUILT)),
             rules: Arc::default(),
         };
         Self { inner: Arc::new(inner) }
@@ -127,7 +144,7 @@ impl Session {
             batcher: Batcher::new(),
             models: self.inner.models.clone(),
             own: Mutex::new(lock(&self.inner.own).clone()),
-            built: Mutex::default(),
+            built: Mutex::new(LruCache::new(BUILT)),
             rules: self.inner.rules.clone(),
         };
         Self { inner: Arc::new(inner) }
@@ -158,7 +175,17 @@ impl Session {
         let name = reward.name().to_owned();
         // What was built on a reward of the same name is not what it says any more.
         let own = format!("own:{name}");
-        lock(&self.inner.built).retain(|spec, _| !spec.contains(&own));
+        let mut built = lock(&self.inner.built);
+        let stale: Vec<String> = built
+            .iter()
+            .map(|(spec, _)| spec)
+            .filter(|spec| spec.contains(&own))
+            .cloned()
+            .collect();
+        for spec in stale {
+            built.pop(&spec);
+        }
+        drop(built);
         lock(&self.inner.own).insert(name, Arc::new(reward));
     }
 
@@ -209,7 +236,7 @@ impl Session {
         }
         let options = RewardOptions { own: lock(&self.inner.own).clone(), ..options };
         let built = Rewards::new(self.inner.store.clone(), options).build(spec)?;
-        lock(&self.inner.built).insert(key, built.clone());
+        lock(&self.inner.built).put(key, built.clone());
         Ok(built)
     }
 
@@ -224,12 +251,17 @@ impl Session {
     }
 
     fn reward_options(&self, plan: &Plan) -> RewardOptions {
+        let own = &self.inner.options;
+        let defaults = RewardOptions::default();
         RewardOptions {
             conventions: plan.preset.conventions(),
-            batch: self.inner.options.reward_batch,
-            cache_bytes: self.inner.options.cache_bytes,
+            batch: own.reward_batch,
+            cache_bytes: own.cache_bytes,
             load: LoadOptions { dtype: plan.reward_dtype, ..LoadOptions::default() },
-            ..RewardOptions::default()
+            remote: RemoteOptions { timeout: own.reward_timeout, ..defaults.remote },
+            exec_timeout: own.reward_timeout,
+            interrupt: own.interrupt.clone(),
+            own: defaults.own,
         }
     }
 
@@ -298,6 +330,16 @@ impl Session {
         Ok(scorer.map(|(name, leaf)| rewards.leaf(name, leaf)).transpose()?)
     }
 
+    /// Where a search of a plan starts, after checking that its constraint can be met there.
+    pub fn start(&self, plan: &Plan, prompt: &str) -> Result<Start> {
+        let model = self.model(&plan.model, &plan.load)?;
+        let start = plan.start(&*model, prompt)?;
+        if let Some(rules) = self.rules(plan, &*model)? {
+            rules.constraint(&start, plan.min_length)?;
+        }
+        Ok(start)
+    }
+
     /// Loads what a plan names, so that a first search does not wait for it.
     pub fn prepare(&self, plan: &Plan) -> Result<()> {
         self.parts(plan).map(drop)
@@ -308,11 +350,28 @@ impl Session {
         self.parts(plan)?.make(job, watch, None, &mut to_the_end)
     }
 
+    /// Lends the problem of a plan at a prompt, with the way from its sequences to text, to whoever asks
+    /// model and reward by hand; all that is asked is counted there.
+    pub fn pose<T>(
+        &self,
+        plan: &Plan,
+        prompt: &str,
+        cancel: Option<&AtomicBool>,
+        ask: impl FnOnce(&Problem<'_>, &Pipeline) -> T,
+    ) -> Result<T> {
+        self.parts(plan)?.pose(prompt, cancel, ask)
+    }
+
     /// Makes one sample at the table where all of this session's searches share forward passes.
     pub fn run_seated(&self, plan: &Plan, job: &Job, watch: Watch<'_>) -> Result<Sample> {
         let parts = self.parts(plan)?;
         let seat = self.inner.batcher.join();
-        parts.make(job, watch, Some(&seat), &mut to_the_end)
+        parts.make(job, watch, Some(seat), &mut to_the_end)
+    }
+
+    /// What the table has served: how full its batches are.
+    pub fn traffic(&self) -> Traffic {
+        self.inner.batcher.traffic()
     }
 
     /// How many searches sit at the table.
@@ -357,10 +416,9 @@ impl Session {
                     Watch { events: Some(&mut see), cancel, trace: traces, ..Watch::default() };
                 let seat = (workers > 1).then(|| self.inner.batcher.join());
                 let made = match parts.get(job.plan) {
-                    Some(parts) => parts.make(job, look, seat.as_ref(), &mut to_the_end),
+                    Some(parts) => parts.make(job, look, seat, &mut to_the_end),
                     None => Err(Error::request(format!("job: there is no plan {}", job.plan))),
                 };
-                drop(seat);
                 stagger.reached(1.0);
                 let mut done = lock(&done);
                 if done(index, made).is_break() {

@@ -1,9 +1,12 @@
 //! `treasure compare`: several methods on the same prompts, model, seed and budget.
 //!
-//! The first method sets the budget. Every other method that has a width (particles, or the tree
-//! width of a tree) runs once at width 1 to see what a unit costs; its width is then what the budget
-//! pays for. Widths and budget stand in each row's plan, so a run can be repeated exactly.
+//! A limit such as `--max-nfe` is the budget of all, else the first method sets it. Every method that
+//! has a width (particles, iterations, the width of a tree) runs at widths 1 and 3 to see what it costs;
+//! its width is then what the budget pays for. Widths and budget stand in each row's plan, so a run can
+//! be repeated exactly.
 
+#[cfg(feature = "eval")]
+use std::path::Path;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -43,11 +46,14 @@ pub enum Match {
 Examples:
   treasure compare \"The movie\" --reward sentiment=positive
   treasure compare \"The movie\" --reward cola --methods treasure,bon,fk --match reward-calls
-  treasure compare --prompts prompts.jsonl --samples 4 --reward cola --judge perplexity
+  treasure compare --prompts prompts.jsonl --samples 4 --reward cola --max-nfe 500 --picture it.svg
 
-The first method sets the budget. The others get as many particles or as wide a tree as it pays for,
-unless --particles or --tree-width says how many. base, fhs and greedy draw one sample: they have
-nothing to spend a budget on. With several texts the table has means and their standard errors.")]
+--max-nfe, --max-reward-calls or --max-seconds is the budget of all methods; without one the first
+method sets it. Each gets as many particles or iterations or as wide a tree as it pays for, unless
+an option says how many. base, fhs and greedy draw one sample: they have nothing to spend a budget
+on. With several texts the table has means and their standard errors. Where --judge names none, the
+shipped judge that no search is paid for is asked, if the reward has one; perplexity and distinct-2
+stand beside it.")]
 pub struct Compare {
     /// The beginning of the text
     #[arg(value_name = "PROMPT", required_unless_present = "prompts")]
@@ -58,7 +64,7 @@ pub struct Compare {
     /// How many texts each prompt gets from each method
     #[arg(long, value_name = "N", default_value = "1")]
     pub samples: usize,
-    /// The methods; the first one sets the budget
+    /// The methods; without a limit the first one sets the budget
     #[arg(
         long,
         value_name = "A,B,C",
@@ -67,9 +73,13 @@ pub struct Compare {
         default_value = "treasure,bon,fk,greedy,fhs"
     )]
     pub methods: Vec<String>,
-    /// What the methods have in common
-    #[arg(long = "match", value_enum, value_name = "BUDGET", default_value_t = Match::Nfe)]
-    pub matched: Match,
+    /// What the methods have in common [default: what a limit is given for, else nfe]
+    #[arg(long = "match", value_enum, value_name = "BUDGET")]
+    pub matched: Option<Match>,
+    /// Draw reward against cost into this file
+    #[cfg(feature = "eval")]
+    #[arg(long, value_name = "FILE.svg")]
+    pub picture: Option<PathBuf>,
     /// Reading and running the reward.
     #[command(flatten)]
     pub reward: RewardOptions,
@@ -89,6 +99,17 @@ pub struct Compare {
     #[command(flatten)]
     pub model: ModelOptions,
 }
+
+/// Shipped judges that no search is paid for, by the reward they check.
+const TWINS: [(&str, &str); 7] = [
+    ("sentiment=positive", "hf:pocket/judge-sentiment-heldout#positive"),
+    ("sentiment=neutral", "hf:pocket/judge-sentiment-heldout#neutral"),
+    ("sentiment=negative", "hf:pocket/judge-sentiment-heldout#negative"),
+    ("toxicity", "hf:pocket/judge-toxicity-heldout#toxic"),
+    ("no-toxicity", "hf:pocket/judge-toxicity-heldout#neutral"),
+    ("cola", "hf:pocket/judge-acceptability-heldout#acceptable"),
+    ("perplexity", "nelbo:pocket"),
+];
 
 /// More than this many particles would not fit in memory or in anybody's patience.
 const MOST: f64 = 100_000.0;
@@ -138,21 +159,33 @@ impl Compare {
         });
         let first = Plan::new(&self.request(&self.methods[0], Map::new(), common)?)?;
         common.say(first.line());
-        interrupt::listen(common.quiet);
+        interrupt::listen(common.quiet, "the best so far");
         let screen = Screen::new(Progress::new(common.quiet), None);
         let mut all: Vec<Compared> = Vec::new();
-        let mut budget: Option<f64> = None;
+        let (matched, limit) = self.budget();
+        let mut budget = limit;
         'methods: for method in &self.methods {
             let mut width = Map::new();
             if let (Some(budget), Some(knob)) = (budget, self.free_width(method)) {
-                width.insert(knob.into(), 1.into());
-                let plan = Plan::new(&self.request(method, width.clone(), common)?)?;
-                let Some(unit) = sample(&session, &plan, &entries[0], 0, 0, &screen)? else {
-                    break;
+                let spent = |width: u64| -> Outcome<Option<f64>> {
+                    let width = Map::from_iter([(knob.into(), width.into())]);
+                    let request = Request {
+                        max_nfe: None,
+                        max_reward_calls: None,
+                        max_seconds: None,
+                        judge: Vec::new(),
+                        ..self.request(method, width, common)?
+                    };
+                    let made = sample(&session, &Plan::new(&request)?, &entries[0], 0, 0, &screen)?;
+                    Ok(made.map(|made| matched.spent(&made)))
                 };
-                let unit = self.matched.spent(&unit).max(1e-9);
-                let paid = (budget / unit).round().clamp(1.0, MOST) as u64;
-                width.insert(knob.into(), paid.into());
+                let (Some(one), Some(three)) = (spent(1)?, spent(3)?) else { break };
+                // Some of the cost may not depend on the width, and time is noisy.
+                let more = ((three - one) / 2.0).max(one / 20.0).max(1e-9);
+                let paid = 1.0 + (budget - one) / more;
+                // A limit is not to be exceeded, another method's cost is to be met.
+                let paid = if limit.is_some() { paid.floor() } else { paid.round() };
+                width.insert(knob.into(), (paid.clamp(1.0, MOST) as u64).into());
             }
             let plan = Plan::new(&self.request(method, width, common)?)?;
             let mut rows = Vec::new();
@@ -160,8 +193,8 @@ impl Compare {
                 for number in 0..self.samples.max(1) {
                     let made = sample(&session, &plan, entry, prompt_index, number, &screen)?;
                     let Some(mut made) = made else { break 'methods };
-                    let budget = *budget.get_or_insert(self.matched.spent(&made));
-                    made.plan["match"] = json!(self.matched);
+                    let budget = *budget.get_or_insert(matched.spent(&made));
+                    made.plan["match"] = json!(matched);
                     made.plan["budget"] = json!(budget);
                     screen.clear();
                     if common.json {
@@ -175,6 +208,10 @@ impl Compare {
         screen.clear();
         if !common.json {
             show(&all, first.reading())?;
+        }
+        #[cfg(feature = "eval")]
+        if let Some(path) = &self.picture {
+            picture(path, &all, matched, &self.reward.reward)?;
         }
         if all.len() < self.methods.len() || interrupt::asked() {
             return Ok(Verdict::Interrupted);
@@ -200,6 +237,10 @@ impl Compare {
         };
         self.model.fill(&mut request);
         self.reward.fill(&mut request);
+        if request.judge.is_empty() && treasure_pocket::model("scorer").is_some() {
+            let twin = TWINS.iter().find(|(reward, _)| *reward == self.reward.reward);
+            request.judge.extend(twin.map(|(_, judge)| (*judge).to_owned()));
+        }
         self.limits.fill(&mut request);
         self.constraints.fill(&mut request)?;
         request.options = self.search.only_for(method);
@@ -207,14 +248,29 @@ impl Compare {
         Ok(request)
     }
 
-    /// The option of a method that a budget may set: none if the user did, or if there is none.
+    /// What is matched, and the budget of all methods where a limit says it.
+    fn budget(&self) -> (Match, Option<f64>) {
+        let limits = [
+            (Match::Nfe, self.limits.max_nfe.map(|limit| limit as f64)),
+            (Match::RewardCalls, self.limits.max_reward_calls.map(|limit| limit as f64)),
+            (Match::Seconds, self.limits.max_seconds),
+        ];
+        let given = limits.iter().find(|(_, limit)| limit.is_some());
+        let matched = self.matched.or(given.map(|(matched, _)| *matched)).unwrap_or(Match::Nfe);
+        (
+            matched,
+            limits.iter().find(|(limited, _)| *limited == matched).and_then(|(_, limit)| *limit),
+        )
+    }
+
+    /// The option of a method that a budget may set: none if the user set one, or if there is none.
     fn free_width(&self, method: &str) -> Option<&'static str> {
         let given = self.search.given();
-        if given.contains_key("particles") || given.contains_key("tree_width") {
-            return None;
+        let widths = self.methods.iter().filter_map(|method| Method::width_option(method));
+        match widths.into_iter().any(|option| given.contains_key(option)) {
+            true => None,
+            false => Method::width_option(method),
         }
-        let has = |option: &&str| Method::with_option(option).contains(&method);
-        ["particles", "tree_width"].into_iter().find(has)
     }
 }
 
@@ -261,7 +317,7 @@ fn show(all: &[Compared], reading: Reading) -> Outcome<()> {
     let mut header: Vec<&str> = vec!["method", "width", "reward"];
     header.extend(judged.iter().map(String::as_str));
     if !judged.is_empty() {
-        header.push("perplexity");
+        header.extend(["perplexity", "distinct-2"]);
     }
     header.extend(["model calls (NFE)", "reward calls", "time"]);
     let several = all.iter().any(|one| one.rows.len() > 1);
@@ -285,6 +341,8 @@ fn show(all: &[Compared], reading: Reading) -> Outcome<()> {
                 row.held_out.as_ref().and_then(|held| held.perplexity).unwrap_or(1.0).ln()
             };
             row.push(format!("{:.1}", number(&log).0.exp()));
+            let dist = |row: &Sample| row.held_out.as_ref().and_then(|held| held.dist[1]);
+            row.push(format!("{:.2}", mean(one.rows.iter().filter_map(dist)).0));
         }
         row.push(number::count(number(&|row| row.cost.nfe as f64).0.round() as u64));
         row.push(number::count(number(&|row| row.cost.reward_calls as f64).0.round() as u64));
@@ -301,6 +359,40 @@ fn show(all: &[Compared], reading: Reading) -> Outcome<()> {
     Ok(())
 }
 
+/// Reward against cost: a point with its standard error for each method.
+#[cfg(feature = "eval")]
+fn picture(path: &Path, all: &[Compared], matched: Match, reward: &str) -> Outcome<()> {
+    use crate::failure::OrFail as _;
+    use treasure_eval::plots::{Chart, Line, Point};
+    let x_label = match matched {
+        Match::Nfe => "model calls (NFE)",
+        Match::RewardCalls => "reward calls",
+        Match::Seconds => "seconds",
+    };
+    let lines = all.iter().enumerate().map(|(style, one)| {
+        let (y, error) = mean(one.rows.iter().map(|row| row.reward));
+        let x = mean(one.rows.iter().map(|row| matched.spent(row))).0.max(1e-3);
+        let interval = (one.rows.len() > 1).then_some((y - error, y + error));
+        let label = Some(format!("{} {}", one.method, one.width));
+        let points = vec![Point { interval, ..Point::at(x, y) }];
+        Line { label, style, points_per_marker: 1, points }
+    });
+    let chart = Chart {
+        name: "compare".into(),
+        caption: format!("{reward}: mean reward with its standard error against {x_label}"),
+        x_label: x_label.into(),
+        y_label: reward.into(),
+        log_x: true,
+        lines: lines.collect(),
+        ..Chart::default()
+    };
+    match chart.draw()? {
+        Some(figure) => std::fs::write(path, figure.standalone())
+            .context(|| format!("--picture {}", path.display())),
+        None => Ok(()),
+    }
+}
+
 /// The width of a plan, for people.
 fn width_shown(plan: &Plan) -> String {
     let options = plan.method.options();
@@ -309,9 +401,13 @@ fn width_shown(plan: &Plan) -> String {
         Some(Value::String(text)) => Some(text.clone()),
         Some(value) => Some(value.to_string()),
     };
-    match (show("beam_width"), show("tree_width"), show("particles")) {
-        (Some(beam), Some(tree), _) => format!("b={beam} m={tree}"),
-        (_, _, Some(particles)) => format!("N={particles}"),
-        _ => "1".into(),
+    match (show("beam_width"), show("tree_width")) {
+        (Some(beam), Some(tree)) => return format!("b={beam} m={tree}"),
+        (None, Some(tree)) => return format!("m={tree}"),
+        _ => {}
     }
+    let words = [("particles", "N"), ("iterations", "i"), ("final_rounds", "r"), ("rounds", "r")];
+    let shown = words.iter().filter_map(|(name, word)| Some(format!("{word}={}", show(name)?)));
+    let shown: Vec<String> = shown.take(2).collect();
+    if shown.is_empty() { "1".into() } else { shown.join(" ") }
 }

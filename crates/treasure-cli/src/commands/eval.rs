@@ -4,15 +4,22 @@ use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
-use treasure::{Session, models::LoadOptions};
+use treasure::Session;
 use treasure_eval::{
     commands::{self, RunOptions},
     config::Size,
     plan::Overrides,
+    run::{Said, Talk},
     shard::Shard,
 };
 
-use crate::{Verdict, failure::Outcome, options::common::Common, output::print};
+use crate::{
+    Verdict,
+    failure::Outcome,
+    interrupt,
+    options::common::Common,
+    output::{print, progress::Progress},
+};
 
 /// Whole experiments: run, merge and report
 #[derive(Args, Debug)]
@@ -32,7 +39,11 @@ Examples:
   treasure eval run main --out runs/main --resume
   treasure eval run main --out runs/main --shard 0/4
   treasure eval run main --out runs/more --continuations 8 --reuse runs/main
+  treasure eval run ./mine.toml --quick
 
+docs/experiments.md says how a config is written: own prompts, rewards, methods and any of their
+options. Ctrl-C drops the sample in flight, keeps the finished ones and exits with 130; --resume
+goes on.
 Under a Slurm job array the shard comes from the array's variables.")]
     Run(Run),
     /// Merge the shards of a run
@@ -77,6 +88,9 @@ pub struct Run {
     /// Another denoiser
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
+    /// Another scorer of perplexity: perplexity or ppl:MODEL
+    #[arg(long, value_name = "SPEC")]
+    pub ppl: Option<String>,
     /// Continue a run that was cut short: finished samples are kept and not repeated
     #[arg(long)]
     pub resume: bool,
@@ -119,7 +133,7 @@ impl Eval {
     /// Does what was asked.
     pub fn run(&self, common: &Common) -> Outcome<Verdict> {
         match &self.action {
-            Action::Run(run) => run.run(common)?,
+            Action::Run(run) => return run.run(common),
             Action::Merge(merge) => merge.run(common)?,
             Action::Report(report) => report.run(common)?,
         }
@@ -128,7 +142,7 @@ impl Eval {
 }
 
 impl Run {
-    fn run(&self, common: &Common) -> Outcome<()> {
+    fn run(&self, common: &Common) -> Outcome<Verdict> {
         let options = RunOptions {
             preset: self.preset.clone(),
             size: match (self.quick, self.size) {
@@ -139,35 +153,51 @@ impl Run {
             out: self.out.clone(),
             resume: self.resume,
             reuse: self.reuse.clone(),
-            shard: self.shard,
+            shard: match self.shard {
+                Some(shard) => shard,
+                None => Shard::from_slurm(|name| std::env::var(name).ok())?,
+            },
+            dtype: self.dtype.parse()?,
             overrides: Overrides {
                 model: self.model.clone(),
                 continuations: self.continuations.map(NonZeroUsize::get),
                 seed: common.seed,
                 prompts: self.prompts.map(NonZeroUsize::get),
+                ppl: self.ppl.clone(),
             },
-            quiet: common.quiet,
         };
-        let load = LoadOptions { dtype: self.dtype.parse()?, ..LoadOptions::default() };
-        let done = commands::run(&options, Session::pocket()?.store().resolver().clone(), &load)?;
+        interrupt::listen(common.quiet, "the finished samples");
+        let mut progress = Progress::new(common.quiet);
+        let mut say = |said: Said<'_>| match said {
+            Said::Progress(line) if progress.is_shown() => progress.show(line),
+            Said::Line(line) | Said::Progress(line) => {
+                progress.clear();
+                common.say(line);
+            }
+        };
+        let mut talk = Talk { say: &mut say, cancel: Some(&interrupt::ASKED) };
+        let done = commands::run(&options, &Session::pocket()?, &mut talk)?;
+        progress.clear();
         if common.json {
-            return print::line(json!({
+            print::line(json!({
                 "directory": done.directory, "fingerprint": done.fingerprint,
                 "shard": format!("{}/{}", done.shard.index, done.shard.count),
                 "ran": done.ran, "already": done.already, "reused": done.reused,
-            }));
-        }
-        print::line(format!(
-            "{}: {} samples made, {} were there{}   plan {}",
-            done.directory.display(),
-            done.ran,
-            done.already,
-            match done.reused {
+                "interrupted": done.interrupted,
+            }))?;
+        } else {
+            let reused = match done.reused {
                 0 => String::new(),
                 count => format!(", {count} taken over"),
-            },
-            done.fingerprint
-        ))
+            };
+            let stopped = if done.interrupted { "; interrupted, --resume goes on" } else { "" };
+            let (place, plan) = (done.directory.display(), &done.fingerprint);
+            let (ran, already) = (done.ran, done.already);
+            print::line(format!(
+                "{place}: {ran} samples made, {already} were there{reused}{stopped}   plan {plan}"
+            ))?;
+        }
+        Ok(if done.interrupted { Verdict::Interrupted } else { Verdict::Done })
     }
 }
 

@@ -244,7 +244,7 @@ impl Generate {
             None => None,
         };
         let jobs = self.jobs(&starts, store.as_ref());
-        interrupt::listen(common.quiet);
+        interrupt::listen(common.quiet, "the best so far");
         let screen = Screen::new(Progress::new(common.quiet || watch.is_some()), watch);
         let sinks = Sinks {
             common,
@@ -322,7 +322,7 @@ impl Generate {
         request: &Request,
         starts: &[Start],
     ) -> Outcome<Verdict> {
-        interrupt::listen(common.quiet);
+        interrupt::listen(common.quiet, "the best so far");
         let others = [
             ("unguided", "fhs", json!({})),
             ("best of 16", "bon", json!({"particles": 16, "sampler": "first-hitting"})),

@@ -59,12 +59,16 @@ impl Progress {
         }
     }
 
+    /// Whether anybody sees the line.
+    pub fn is_shown(&self) -> bool {
+        self.shown
+    }
+
     /// Redraws the line if it is time.
     pub fn update(&mut self, standing: &Standing) {
         if !self.shown || self.drawn.is_some_and(|drawn| drawn.elapsed() < INTERVAL) {
             return;
         }
-        self.drawn = Some(Instant::now());
         let elapsed = self.started.elapsed().as_secs_f64();
         let line = match self.batch {
             None => standing.line(elapsed),
@@ -79,10 +83,19 @@ impl Progress {
                 format!("{done} of {samples} samples  {left}{}", standing.line(0.0))
             }
         };
-        // A line that wraps could not be redrawn in place.
-        let width = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
-        let line: String = line.chars().take(width.saturating_sub(1)).collect();
-        let _ = write!(io::stderr(), "\r\x1b[2K{line}");
+        self.show(&line);
+    }
+
+    /// Puts a line in the place of the last one.
+    pub fn show(&mut self, line: &str) {
+        if self.shown {
+            self.drawn = Some(Instant::now());
+            // A line that wraps could not be redrawn in place.
+            let width =
+                terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
+            let line: String = line.chars().take(width.saturating_sub(1)).collect();
+            let _ = write!(io::stderr(), "\r\x1b[2K{line}");
+        }
     }
 
     /// Takes the line away, so that something else can be printed.

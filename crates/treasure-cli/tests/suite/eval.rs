@@ -159,9 +159,11 @@ fn an_unknown_preset_is_answered_with_the_presets_there_are() {
     assert_eq!(
         stderr(&output),
         "error: preset mian: expected one of main, values, beam-width, groups, diversity, branching, \
-         variation, trajectories, controls, fk or a path to a .toml file\n\n\
-         hint: a config of your own is given by its path, ./my.toml\n"
+         variation, trajectories, controls, fk, readable or a path to a .toml file\n\n\
+         hint: did you mean main?\n"
     );
+    let words = stderr(&run(&["eval", "run", "something"], 2));
+    assert!(words.contains("hint: a config of your own is given by its path"), "{words}");
     assert_eq!(stdout(&output), "");
 }
 
@@ -244,6 +246,41 @@ fn a_judge_that_fails_midway_is_named_and_resume_does_the_rest() {
     let done = rows(&run(&["eval", "run", &config, "--out", &shown, "--resume", "--json"], 0));
     assert_eq!(done[0]["ran"], (ROWS - kept) as u64);
     assert_eq!(merged(&out), before);
+}
+
+/// Waits until a run has so many finished samples, then sends it what Ctrl-C sends.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_keeps_the_finished_samples_and_resume_gives_the_bytes_of_a_whole_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path(), &judge());
+    // Long enough that there is something left to stop.
+    let text = fs::read_to_string(&config).unwrap().replace("length = 4", "length = 24");
+    let text = text.replace("[[2, 1], [2, 2]]", "[[9, 30], [9, 31]]");
+    fs::write(&config, text).unwrap();
+    let out = folder.path().join("stopped");
+    let shown = out.display().to_string();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_treasure"))
+        .args(["eval", "run", &config, "--out", &shown, "--json"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let file = out.join("shard-0-of-1.jsonl");
+    let finished = || fs::read_to_string(&file).map_or(0, |text| text.lines().count());
+    while finished() < 6 && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(stderr(&output).contains("keeping the finished samples"), "{}", stderr(&output));
+    let done = rows(&output).remove(0);
+    assert_eq!((&done["interrupted"], &done["ran"]), (&true.into(), &finished().into()));
+    assert!((6..ROWS).contains(&finished()));
+    run(&["eval", "run", &config, "--out", &shown, "--resume"], 0);
+    assert_eq!(merged(&out), whole(folder.path(), &config));
 }
 
 /// A limit on file sizes fails a write halfway, as a full disk does, and needs no privileges.

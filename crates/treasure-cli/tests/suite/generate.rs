@@ -203,6 +203,42 @@ fn a_batch_goes_to_a_file_and_a_truncated_one_is_completed() {
 }
 
 #[test]
+fn the_tree_of_a_trace_becomes_a_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("search.jsonl").display().to_string();
+    run_small(&["The lake", "--trace", &trace, "--samples", "2"], 0);
+    let told = stdout(&run(&["trace", "view", &trace], 0));
+    assert!(told.contains("search.html: 2 searches"), "{told}");
+    let page = fs::read_to_string(dir.path().join("search.html")).unwrap();
+    assert!(page.contains("prompt 0, sample 1") && page.contains("The lake"));
+    let data = page.split("id=\"trees\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let trees: serde_json::Value = serde_json::from_str(data).unwrap();
+    let nodes = trees[0]["nodes"].as_array().unwrap();
+    assert!(nodes.len() > 4 && nodes.iter().any(|node| node["reason"] == "beaten"));
+    assert!(!trees[0]["texts"].as_object().unwrap().is_empty());
+    let error = stderr(&run(&["trace", "view", "Cargo.toml"], 2));
+    assert!(error.contains("Cargo.toml"), "{error}");
+}
+
+#[test]
+fn constraints_hold_of_every_text() {
+    let words = rows(&run_small(&["The lake", "--choices", " a, the,a b", "--json"], 0));
+    assert!([" a", " the", "a b"].contains(&words[0]["continuation"].as_str().unwrap()));
+    let error = stderr(&run_small(&["The lake", "--matches", "a{90}"], 2));
+    assert!(error.contains("expected at least"), "{error}");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("letter.txt");
+    fs::write(&file, "Dear [MASK|choices:a,e], so long.\n").unwrap();
+    let path = file.display().to_string();
+    run(
+        &["generate", "--model", &golden("mdlm"), "--reward", "length:1..9", "--fill-in", &path],
+        0,
+    );
+    let filled = fs::read_to_string(&file).unwrap();
+    assert!(["Dear a, so long.\n", "Dear e, so long.\n"].contains(&filled.as_str()), "{filled}");
+}
+
+#[test]
 fn a_trace_tells_every_step() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace.jsonl").display().to_string();
@@ -265,4 +301,32 @@ fn compare_matches_the_budget_of_the_first_method() {
         0,
     ));
     assert!(table.starts_with("method"), "{table}");
+}
+
+#[test]
+fn compare_gives_all_methods_one_budget_that_none_exceeds() {
+    let (model, reward) = (golden("mdlm"), format!("hf:{}#LABEL_2", golden("roberta_cls")));
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("it.svg").display().to_string();
+    let methods = "treasure,bon,smc,pg,dts,dts-star,iterref,svdd,fhs";
+    #[rustfmt::skip]
+    let mut args = vec![
+        "compare", "The lake", "The sea", "--samples", "2", "--json", "--model", &model, "--reward",
+        &reward, "--length", "8", "--methods", methods, "--max-nfe", "60", "--sampler", "first-hitting",
+    ];
+    if cfg!(feature = "eval") {
+        args.extend(["--picture", &picture]);
+    }
+    let found = rows(&run(&args, 0));
+    assert_eq!(found.len(), 9 * 2 * 2);
+    for row in &found {
+        assert_eq!((&row["plan"]["budget"], &row["plan"]["match"]), (&60.0.into(), &"nfe".into()));
+        let (method, spent) = (&row["method"], row["cost"]["nfe"].as_u64().unwrap());
+        assert!(spent <= 60, "{method}: {spent}");
+        assert!(spent > 20 || method == "fhs", "{method} has much left: {spent}");
+    }
+    if cfg!(feature = "eval") {
+        let picture = std::fs::read_to_string(&picture).unwrap();
+        assert!(picture.contains("model calls (NFE)") && picture.contains("dts-star"));
+    }
 }

@@ -6,5 +6,6 @@ mod generate;
 mod golden;
 mod interrupt;
 mod pocket;
+mod serve;
 mod support;
 mod words;

@@ -8,16 +8,21 @@ mod cells;
 mod variant;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use sha2::{Digest, Sha256};
+use treasure::{Preset, Request};
 
 pub use cells::Cell;
 pub use variant::Variant;
 
 use crate::{
     Error, Result,
-    config::{Config, Kind, Protocol, RewardConfig, Size, applies},
+    config::{Config, Kind, PplOf, Prompts, Protocol, RewardConfig, Size, applies},
     presets,
 };
+
+/// The reward of cells in which nothing is optimised: every text is worth 0.
+pub const NO_REWARD: &str = "own:no-reward";
 
 /// A reward of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +58,9 @@ pub struct Plan {
     pub model: String,
     /// The scorer of generative perplexity.
     pub ppl: String,
+    /// Which text that perplexity is of; absent for continuations.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ppl_of: PplOf,
     /// Generated tokens.
     pub length: usize,
     /// No end-of-text before this many.
@@ -71,6 +79,23 @@ pub struct Plan {
     pub rewards: Vec<PlannedReward>,
     /// The variants.
     pub variants: Vec<Variant>,
+    /// What rows of this kind count: 1 counted states without masks among the branching ones.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub edition: Edition,
+}
+
+/// The edition of a kind of row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edition(pub u32);
+
+impl Default for Edition {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// What a user may change about a preset.
@@ -84,6 +109,8 @@ pub struct Overrides {
     pub seed: Option<u64>,
     /// Fewer prompts.
     pub prompts: Option<usize>,
+    /// Another scorer of perplexity.
+    pub ppl: Option<String>,
 }
 
 impl Plan {
@@ -93,8 +120,15 @@ impl Plan {
             name: config.name.clone(),
             message: format!("size: expected [size.{}], got none", size.name()),
         })?;
-        let all = presets::prompts();
-        let wanted = overrides.prompts.unwrap_or(settings.prompts);
+        let (all, usual) = match &settings.prompts {
+            Prompts::First(count) => (presets::prompts(), *count),
+            Prompts::File(name) => {
+                let all = presets::prompts_of(&config.folder.join(name))?;
+                let count = all.len();
+                (all, count)
+            }
+        };
+        let wanted = overrides.prompts.unwrap_or(usual);
         if wanted == 0 || wanted > all.len() {
             return Err(Error::Invalid {
                 what: "prompts".into(),
@@ -130,7 +164,8 @@ impl Plan {
             size,
             seed: overrides.seed.unwrap_or(config.seed),
             model: overrides.model.clone().unwrap_or_else(|| settings.model.clone()),
-            ppl: settings.ppl.clone(),
+            ppl: overrides.ppl.clone().unwrap_or_else(|| settings.ppl.clone()),
+            ppl_of: settings.ppl_of,
             length: settings.length,
             min_length: settings.min_length,
             continuations,
@@ -140,9 +175,15 @@ impl Plan {
             prompts: all.into_iter().take(wanted).map(strip).collect(),
             rewards,
             variants: Vec::new(),
+            edition: Edition(if config.kind == Kind::Branching { 2 } else { 1 }),
         };
         for method in config.method.iter().filter(|method| applies(&method.sizes, size)) {
-            plan.variants.extend(variant::expand(&plan, method, settings.steps));
+            let mut variants = variant::expand(&plan, method, settings.steps)?;
+            // Another number than the size's own is meant for all methods.
+            if continuations != settings.continuations {
+                variants.iter_mut().for_each(|variant| variant.continuations = None);
+            }
+            plan.variants.extend(variants);
         }
         let mut ids: Vec<_> = plan.variants.iter().map(|variant| &variant.id).collect();
         ids.sort_unstable();
@@ -155,10 +196,40 @@ impl Plan {
         Ok(plan)
     }
 
+    /// What a variant asks of the program, for one reward or for none.
+    pub fn asked(&self, variant: &Variant, reward: Option<usize>) -> Result<treasure::Plan> {
+        let reward = reward.map(|reward| &self.rewards[reward]);
+        let preset = match self.protocol {
+            Protocol::Own => variant.preset.unwrap_or(Preset::Paper),
+            Protocol::Fk => Preset::Fk,
+        };
+        let mut request = json!({
+            "model": self.model,
+            "reward": reward.map_or(NO_REWARD, |reward| reward.spec.as_str()),
+            "length": self.length,
+            "min_length": self.min_length,
+            "seed": self.seed,
+            "preset": preset,
+            "method": variant.method,
+        });
+        if let Some(fields) = request.as_object_mut() {
+            fields.extend(variant.settings(self.protocol, reward.map(|reward| &*reward.name)));
+        }
+        let planned =
+            Request::from_value(request).and_then(|request| treasure::Plan::new(&request));
+        planned.map_err(|cause| Error::Method { name: variant.name.clone(), cause })
+    }
+
     /// The command that runs a preset's plan, with everything a user can change spelled out.
     pub fn command(&self) -> String {
+        let config = Config::load(&self.name).ok();
+        let usual = config.as_ref().and_then(|config| Some(&config.size.get(&self.size)?.ppl));
+        let ppl = match usual {
+            Some(usual) if *usual != self.ppl => format!(" --ppl {}", self.ppl),
+            _ => String::new(),
+        };
         format!(
-            "treasure eval run {} --size {} --model {} --prompts {} --continuations {} --seed {}",
+            "treasure eval run {} --size {} --model {} --prompts {} --continuations {} --seed {}{ppl}",
             self.name,
             self.size.name(),
             self.model,
@@ -195,6 +266,3 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         text
     })
 }
-
-#[cfg(test)]
-mod tests;

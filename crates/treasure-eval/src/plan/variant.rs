@@ -3,16 +3,25 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use treasure::{
+    Method, Preset,
+    methods::{Search, Treasure},
+};
 
-use super::Plan;
-use crate::config::{Budget, MethodConfig, Particles, Steps};
+use super::{Plan, is_default};
+use crate::{
+    Result,
+    config::{Budget, MethodConfig, Protocol, Steps},
+};
 
 /// How a tree values nodes unless a config says otherwise.
 const DEFAULT_VALUE: &str = "resubstitute";
 /// How a tree keeps nodes unless a config says otherwise.
 const DEFAULT_SELECT: &str = "top";
 
-/// A method with one choice of every setting.
+/// A method with one choice of every setting. Names, order and values of the fields are part of every
+/// fingerprint: what is new is left out where it is not used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
     /// The name in cell ids, such as `treasure-b5-m2`.
@@ -25,7 +34,7 @@ pub struct Variant {
     pub beam_width: Option<usize>,
     /// m.
     pub tree_width: Option<usize>,
-    /// N of bon, fk, svdd and code.
+    /// N of a population, or how wide a method with a matched budget is.
     pub particles: Option<usize>,
     /// N by reward, where a wall-clock match makes it differ.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -34,7 +43,7 @@ pub struct Variant {
     pub matched: Option<(Budget, usize, usize)>,
     /// Unmasking groups.
     pub groups: usize,
-    /// What bon and fk run on.
+    /// What a population runs on.
     pub sampler: Option<String>,
     /// How nodes are valued.
     pub value: Option<String>,
@@ -56,14 +65,21 @@ pub struct Variant {
     pub shared: bool,
     /// Whether the first cells keep a trace.
     pub trace: bool,
+    /// Its number of continuations, where that is its own.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub continuations: Option<usize>,
+    /// Whose defaults hold; absent for the paper's.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub preset: Option<Preset>,
+    /// Every other setting by its name.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub options: Map<String, Value>,
+    /// What a preset meant by reward when the plan was made.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub meant: BTreeMap<String, Value>,
 }
 
 impl Variant {
-    /// Whether one cell serves every reward.
-    pub fn serves_all_rewards(&self) -> bool {
-        self.shared || matches!(self.method.as_str(), "base" | "fhs" | "greedy")
-    }
-
     /// Whether two variants give the same texts: what they are called and where they run does not matter.
     pub fn same_work(&self, other: &Self) -> bool {
         let plain = |variant: &Self| Self {
@@ -72,103 +88,174 @@ impl Variant {
             value: variant.value.clone().filter(|value| value != DEFAULT_VALUE),
             select: variant.select.clone().filter(|select| select != DEFAULT_SELECT),
             prompts: 0,
+            continuations: None,
             trace: false,
             ..variant.clone()
         };
         plain(self) == plain(other)
     }
 
-    /// The per-step width the paper calls NFE: m of a tree, N of a population, else 1.
-    pub fn width(&self) -> usize {
-        self.tree_width.or(self.particles).unwrap_or(1)
+    /// Whether it is the paper's search.
+    pub fn is_treasure(&self) -> bool {
+        self.method == "treasure"
     }
 
-    /// Nominal (model calls, reward calls) of one sample with `n` masks, before any saving.
-    pub fn nominal_cost(&self, n: usize) -> (usize, usize) {
-        let k = self.particles.or_else(|| self.particles_by_reward.values().copied().max());
-        let k = k.unwrap_or(1);
-        let first_hitting = self.sampler.as_deref() == Some("first-hitting");
-        let steps = if first_hitting { n } else { self.steps.min(n) };
-        match self.method.as_str() {
-            "treasure" | "naive-tree" => {
-                let (b, m) =
-                    (self.beam_width.unwrap_or(1) * self.groups, self.tree_width.unwrap_or(1));
-                let (model, reward) =
-                    (1 + n.saturating_sub(1) * m, b + n.saturating_sub(1) * b * m);
-                match self.value.as_deref() {
-                    Some("posterior") => (model + reward, reward),
-                    Some("previous") => (model, reward * self.x0_samples.unwrap_or(1)),
-                    _ => (model, reward),
-                }
-            }
-            "fk" => (k * steps, k * 51 * self.x0_samples.unwrap_or(4)),
-            "svdd" | "code" => (k * steps, k * steps),
-            "bon" => (k * steps, k),
-            _ => (n, 0),
+    /// Its settings as a request names them; N may depend on the reward.
+    pub(super) fn settings(&self, protocol: Protocol, reward: Option<&str>) -> Map<String, Value> {
+        let by_reward = reward.and_then(|reward| self.particles_by_reward.get(reward)).copied();
+        let words = [
+            ("sampler", &self.sampler),
+            ("value", &self.value),
+            ("select", &self.select),
+            ("potential", &self.potential),
+        ];
+        let numbers = [
+            ("beam_width", self.beam_width),
+            ("tree_width", self.tree_width),
+            (self.width_option(), by_reward.or(self.particles)),
+            ("groups", Some(self.groups).filter(|&groups| groups > 1)),
+            ("x0_samples", self.x0_samples),
+            ("resample_every", self.resample_every),
+        ];
+        let mut given = Map::new();
+        let words = words.into_iter().filter_map(|(key, word)| Some((key, word.clone()?.into())));
+        let numbers = numbers.into_iter().filter_map(|(key, number)| Some((key, number?.into())));
+        let lambda = self.lambda.map(|lambda| ("lambda", lambda.into()));
+        given.extend(words.chain(numbers).chain(lambda).map(|(key, value)| (key.into(), value)));
+        if protocol == Protocol::Fk && self.method == "fk" {
+            // That variant is defined on one sampler.
+            given.remove("sampler");
+        } else if self.takes_steps(&given) {
+            given.insert("steps".into(), self.steps.into());
         }
+        given.extend(self.options.clone());
+        given
+    }
+
+    /// The option that N is.
+    fn width_option(&self) -> &'static str {
+        let matched = self.matched.and_then(|_| Method::width_option(&self.method));
+        matched.unwrap_or("particles")
+    }
+
+    /// Whether the method has steps of its own under the sampler that was given.
+    fn takes_steps(&self, given: &Map<String, Value>) -> bool {
+        let sampler = given.get("sampler").map(|sampler| ("sampler".to_owned(), sampler.clone()));
+        Method::from_options(&self.method, &Map::new(), &sampler.into_iter().collect())
+            .is_ok_and(|method| method.options().contains_key("steps"))
     }
 }
 
 /// Every combination of a method's settings, as a plan without its variants asks for them.
-pub(super) fn expand(plan: &Plan, method: &MethodConfig, steps: usize) -> Vec<Variant> {
-    let mut out = Vec::new();
-    let widths: Vec<_> = match &method.widths {
-        Some(widths) => widths.iter().map(|&pair| Some(pair)).collect(),
-        None => vec![None],
+pub(super) fn expand(plan: &Plan, method: &MethodConfig, steps: usize) -> Result<Vec<Variant>> {
+    let here = |by: &Option<crate::config::BySize>| by.as_ref().and_then(|by| by.at(plan.size));
+    let first = Variant {
+        name: method.name.clone(),
+        method: method.method.clone(),
+        particles_by_reward: method.calibrated.clone(),
+        groups: 1,
+        sampler: method.sampler.clone(),
+        value: method.value.clone(),
+        select: method.select.clone(),
+        x0_samples: method.x0_samples,
+        lambda: method.lambda,
+        potential: method.potential.clone(),
+        resample_every: method.resample_every,
+        steps,
+        prompts: here(&method.prompts).unwrap_or(plan.prompts.len()).min(plan.prompts.len()),
+        shared: method.shared,
+        trace: method.trace,
+        continuations: here(&method.continuations).filter(|&count| count != plan.continuations),
+        preset: method.preset.filter(|&preset| preset != Preset::Paper),
+        ..Variant::default()
     };
-    let particles: Vec<_> = match &method.particles {
-        Some(Particles::Counts(counts)) => counts.iter().map(|&count| Some(count)).collect(),
-        _ => vec![None],
-    };
-    let limit = method.prompts.as_ref().and_then(|by| by.at(plan.size));
-    let prompts = limit.unwrap_or(plan.prompts.len()).min(plan.prompts.len());
-    for &width in &widths {
-        for &count in &particles {
-            for &groups in method.groups.as_deref().unwrap_or(&[1]) {
-                for &steps in method.steps.as_deref().unwrap_or(&[Steps::Number(steps)]) {
-                    let steps = steps.at(plan.length);
-                    let matched = match (&method.particles, method.matched) {
-                        (Some(Particles::Matched(budget)), Some((b, m))) => Some((*budget, b, m)),
-                        _ => None,
-                    };
-                    let n = plan.length;
-                    let particles = match matched {
-                        Some((Budget::RewardCalls, b, m)) => Some(b + (n - 1) * b * m),
-                        _ => count,
-                    };
-                    let mut variant = Variant {
-                        id: String::new(),
-                        name: method.name.clone(),
-                        method: method.method.clone(),
-                        beam_width: width.map(|(b, _)| b),
-                        tree_width: width.map(|(_, m)| m),
-                        particles,
-                        particles_by_reward: method.calibrated.clone(),
-                        matched,
-                        groups,
-                        sampler: method.sampler.clone(),
-                        value: method.value.clone(),
-                        select: method.select.clone(),
-                        x0_samples: method.x0_samples,
-                        lambda: method.lambda,
-                        potential: method.potential.clone(),
-                        resample_every: method.resample_every,
-                        steps,
-                        prompts,
-                        shared: method.shared,
-                        trace: method.trace,
-                    };
-                    let several_steps = method.steps.as_ref().is_some_and(|steps| steps.len() > 1);
-                    variant.id = variant_id(&variant, several_steps);
-                    out.push(variant);
-                }
+    let mut all = vec![first];
+    fn each<T: Clone>(all: &mut Vec<Variant>, choices: &[T], set: impl Fn(&mut Variant, T)) {
+        let chosen = all.iter().flat_map(|variant| {
+            choices.iter().map(|choice| {
+                let mut variant = variant.clone();
+                set(&mut variant, choice.clone());
+                variant
+            })
+        });
+        *all = chosen.collect();
+    }
+    if let Some(widths) = &method.widths {
+        each(&mut all, widths, |variant, (b, m)| {
+            (variant.beam_width, variant.tree_width) = (Some(b), Some(m));
+        });
+    }
+    if let Some(counts) = &method.particles {
+        each(&mut all, counts.list(), |variant, count| match method.width {
+            // The budget sets something else.
+            Some(_) => _ = variant.options.insert("particles".into(), count.into()),
+            None => variant.particles = Some(count),
+        });
+    }
+    if let (Some(budgets), Some((b, m))) = (&method.width, method.matched) {
+        let several = budgets.list().len() > 1;
+        each(&mut all, budgets.list(), |variant, budget| {
+            variant.matched = Some((budget, b, m));
+            if several {
+                variant.name += &format!(", {}", budget.words().1);
+            }
+        });
+    }
+    if let Some(groups) = &method.groups {
+        each(&mut all, groups.list(), |variant, groups| variant.groups = groups);
+    }
+    if let Some(steps) = &method.steps {
+        let at = |variant: &mut Variant, steps: Steps| variant.steps = steps.at(plan.length);
+        each(&mut all, steps.list(), at);
+    }
+    for (key, value) in &method.options {
+        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        each(&mut all, values, |variant, value| _ = variant.options.insert(key.clone(), value));
+    }
+    let several_steps = method.steps.as_ref().is_some_and(|steps| steps.list().len() > 1);
+    for variant in &mut all {
+        if let Some((budget, b, m)) = variant.matched {
+            variant.particles = matched(plan, variant, budget, &Treasure::new(b, m))?;
+        }
+        variant.id = variant_id(variant, several_steps);
+        for reward in (0..plan.rewards.len()).map(Some).chain([None]) {
+            let asked = plan.asked(variant, reward)?;
+            if let (Some(_), Some(reward)) = (variant.preset, reward) {
+                let mut meant = asked.method.options();
+                meant.insert("answer".into(), asked.answer.name().into());
+                variant.meant.insert(plan.rewards[reward].name.clone(), meant.into());
             }
         }
     }
-    out
+    Ok(all)
 }
 
-/// `METHOD[-SAMPLER][-VALUE][-SELECT][-bB-mM][-nN][-gK][-tT]`, leaving out what is the default.
+/// The number of particles that costs what a tree costs; none where it has to be measured.
+fn matched(
+    plan: &Plan,
+    variant: &Variant,
+    budget: Budget,
+    tree: &Treasure,
+) -> Result<Option<usize>> {
+    if budget == Budget::Seconds {
+        return Ok(None);
+    }
+    let cost = |search: &dyn Search| {
+        let nominal = search.nominal_cost(plan.length);
+        (if budget == Budget::Nfe { nominal.nfe } else { nominal.reward_calls }) as f64
+    };
+    let at = |width: usize| -> Result<f64> {
+        let asked = plan.asked(&Variant { particles: Some(width), ..variant.clone() }, None)?;
+        Ok(cost(asked.method.search()))
+    };
+    // Some of the cost may not depend on the width.
+    let (one, more) = (at(1)?, at(2)? - at(1)?);
+    let wider = ((cost(tree) - one) / more.max(1.0)).round().max(0.0);
+    Ok(Some(1 + wider as usize))
+}
+
+/// `METHOD[-SAMPLER][-VALUE][-SELECT][-bB-mM][-nN][-gK][-tT][-PRESET][-KEY=VALUE…]`, leaving out what is
+/// the default.
 fn variant_id(variant: &Variant, several_steps: bool) -> String {
     let mut id = variant.method.clone();
     let mut push = |part: String| {
@@ -187,8 +274,7 @@ fn variant_id(variant: &Variant, several_steps: bool) -> String {
         push(format!("b{b}-m{m}"));
     }
     match (variant.matched, variant.particles) {
-        (Some((Budget::RewardCalls, ..)), _) => push("calls".into()),
-        (Some((Budget::Seconds, ..)), _) => push("seconds".into()),
+        (Some((budget, ..)), _) => push(budget.words().0.into()),
         (None, Some(n)) => push(format!("n{n}")),
         (None, None) => {}
     }
@@ -198,5 +284,14 @@ fn variant_id(variant: &Variant, several_steps: bool) -> String {
     if several_steps {
         push(format!("t{}", variant.steps));
     }
-    id
+    if let Some(preset) = variant.preset {
+        push(preset.name().into());
+    }
+    for (key, value) in &variant.options {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        push(format!("{key}={value}"));
+    }
+    // Ids become file names and parts of cell ids.
+    let plain = |c: char| c.is_alphanumeric() || "-_=.".contains(c);
+    id.chars().map(|c| if plain(c) { c } else { '_' }).collect()
 }

@@ -9,7 +9,7 @@ use plotters::{
 };
 
 use super::Figure;
-use crate::{Error, Result};
+use crate::{Error, Result, report::escape};
 
 /// The code of text and axes; the style sheet turns it into a colour.
 const INK: RGBColor = RGBColor(0, 0, 1);
@@ -37,6 +37,15 @@ pub struct Point {
     pub y: f64,
     /// The ends of an error bar.
     pub interval: Option<(f64, f64)>,
+    /// Whether its marker is an outline: it is not to be read against the others.
+    pub hollow: bool,
+}
+
+impl Point {
+    /// A plain point.
+    pub fn at(x: f64, y: f64) -> Self {
+        Self { x, y, interval: None, hollow: false }
+    }
 }
 
 /// A series.
@@ -187,12 +196,20 @@ impl Chart {
                 }
             }
             if line.points_per_marker > 0 {
-                let mark = || Polygon::new(marker(line.style), code.filled());
                 // Series that lie on each other show their markers in turn.
                 let first = line.style % line.points_per_marker;
-                let marked = points.iter().skip(first).step_by(line.points_per_marker);
-                let marks = marked.map(|&at| EmptyElement::at(at) + mark());
-                chart.draw_series(marks).map_err(text)?;
+                for point in line.points.iter().skip(first).step_by(line.points_per_marker) {
+                    let at = EmptyElement::at((point.x, point.y));
+                    let mut outline = marker(line.style);
+                    if point.hollow {
+                        outline.push(outline[0]);
+                        let mark = PathElement::new(outline, code.stroke_width(2));
+                        chart.draw_series([at + mark]).map_err(text)?;
+                    } else {
+                        let mark = Polygon::new(outline, code.filled());
+                        chart.draw_series([at + mark]).map_err(text)?;
+                    }
+                }
             }
         }
         Ok(())
@@ -225,45 +242,21 @@ impl Chart {
 }
 
 /// The outline of a marker around (0, 0), in pixels: disc, square, triangle, diamond, plus, and so on.
+#[rustfmt::skip]
 fn marker(style: usize) -> Vec<(i32, i32)> {
-    match style % STYLES {
-        0 => vec![
-            (5, 0),
-            (4, 3),
-            (3, 4),
-            (0, 5),
-            (-3, 4),
-            (-4, 3),
-            (-5, 0),
-            (-4, -3),
-            (-3, -4),
-            (0, -5),
-            (3, -4),
-            (4, -3),
-        ],
-        1 => vec![(-4, -4), (4, -4), (4, 4), (-4, 4)],
-        2 => vec![(0, -6), (6, 5), (-6, 5)],
-        3 => vec![(0, -6), (6, 0), (0, 6), (-6, 0)],
-        4 => vec![
-            (-2, -6),
-            (2, -6),
-            (2, -2),
-            (6, -2),
-            (6, 2),
-            (2, 2),
-            (2, 6),
-            (-2, 6),
-            (-2, 2),
-            (-6, 2),
-            (-6, -2),
-            (-2, -2),
-        ],
-        5 => vec![(0, 6), (6, -5), (-6, -5)],
-        6 => vec![(-6, -2), (6, -2), (6, 2), (-6, 2)],
-        7 => vec![(-5, -5), (5, -5), (-5, 5), (5, 5)],
-        8 => vec![(-2, -6), (2, -6), (2, 6), (-2, 6)],
-        _ => vec![(-5, -5), (-5, 5), (5, -5), (5, 5)],
-    }
+    let outline: &[(i32, i32)] = match style % STYLES {
+        0 => &[(5, 0), (4, 3), (3, 4), (0, 5), (-3, 4), (-4, 3), (-5, 0), (-4, -3), (-3, -4), (0, -5), (3, -4), (4, -3)],
+        1 => &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
+        2 => &[(0, -6), (6, 5), (-6, 5)],
+        3 => &[(0, -6), (6, 0), (0, 6), (-6, 0)],
+        4 => &[(-2, -6), (2, -6), (2, -2), (6, -2), (6, 2), (2, 2), (2, 6), (-2, 6), (-2, 2), (-6, 2), (-6, -2), (-2, -2)],
+        5 => &[(0, 6), (6, -5), (-6, -5)],
+        6 => &[(-6, -2), (6, -2), (6, 2), (-6, 2)],
+        7 => &[(-5, -5), (5, -5), (-5, 5), (5, 5)],
+        8 => &[(-2, -6), (2, -6), (2, 6), (-2, 6)],
+        _ => &[(-5, -5), (-5, 5), (5, -5), (5, 5)],
+    };
+    outline.to_vec()
 }
 
 /// The lowest and highest finite number.
@@ -285,15 +278,11 @@ fn short(number: f64) -> String {
     }
 }
 
-/// Text for an attribute; the SVG backend escapes what it draws itself.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
 /// Lets the figure scale with the page, and tells screen readers what it is.
 fn accessible(svg: &str, caption: &str, (width, height): (u32, u32)) -> String {
     let view = format!("viewBox=\"0 0 {width} {height}\" ");
-    let label = escape(caption).replace('"', "&quot;");
+    // The SVG backend escapes what it draws itself.
+    let label = escape(caption);
     let head = format!("<svg role=\"img\" aria-label=\"{label}\" {view}");
     let body = svg.find("<svg ").map_or(svg, |start| &svg[start + 5..]);
     let body = body.replacen(&view, "", 1);
@@ -305,7 +294,7 @@ mod tests {
     use super::*;
 
     fn chart() -> Chart {
-        let point = |x, y| Point { x, y, interval: Some((y - 0.5, y + 0.5)) };
+        let point = |x, y| Point { interval: Some((y - 0.5, y + 0.5)), ..Point::at(x, y) };
         Chart {
             name: "test".into(),
             caption: "a < b & \"c\"".into(),
@@ -381,13 +370,22 @@ mod tests {
         let marks = |points_per_marker| {
             let mut chart = chart();
             chart.lines.truncate(1);
-            let points = (0..20).map(|x| Point { x: f64::from(x + 1), y: 1.0, interval: None });
+            let points = (0..20).map(|x| Point::at(f64::from(x + 1), 1.0));
             chart.lines[0] =
                 Line { points_per_marker, points: points.collect(), ..chart.lines[0].clone() };
             chart.draw().unwrap().unwrap().svg.matches("<polygon").count()
         };
         // One more stands in the legend.
         assert_eq!([marks(0), marks(1), marks(8)], [0, 21, 4]);
+    }
+
+    #[test]
+    fn a_hollow_point_is_an_outline() {
+        let mut chart = chart();
+        let filled = chart.draw().unwrap().unwrap().svg.matches("<polygon").count();
+        chart.lines[0].points[1].hollow = true;
+        let svg = chart.draw().unwrap().unwrap().svg;
+        assert_eq!(svg.matches("<polygon").count(), filled - 1);
     }
 
     #[test]

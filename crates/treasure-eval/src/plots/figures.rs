@@ -8,6 +8,7 @@ use crate::{
     metrics::{Summary, names},
     plan::Plan,
     row::{Row, Spread},
+    tables::mark,
 };
 
 /// The unit of a reward's axis.
@@ -22,12 +23,13 @@ fn unit(reward: &str) -> String {
 pub fn curves(reward: &str, summaries: &[Summary]) -> Result<Vec<Figure>> {
     type Axis = (&'static str, &'static str, fn(&Summary) -> f64);
     let axes: [Axis; 3] = [
-        ("nfe", "NFE: sequences run through the denoiser", |s| s.cost[0]),
-        ("calls", "reward calls", |s| s.cost[2]),
-        ("seconds", "seconds", |s| s.seconds),
+        ("nfe", "NFE: sequences run through the denoiser", |s| s.spent.nfe.mean),
+        ("calls", "reward calls", |s| s.spent.reward_calls.mean),
+        ("seconds", "seconds", |s| s.spent.seconds.mean),
     ];
     let of_reward: Vec<&Summary> = summaries.iter().filter(|s| s.reward == reward).collect();
     let names = names(&of_reward);
+    let marked = of_reward.iter().any(|s| !mark(s, &of_reward).is_empty());
     let mut figures = Vec::new();
     for (name, x_label, x) in axes {
         let lines = names.iter().enumerate().map(|(style, method)| {
@@ -37,7 +39,8 @@ pub fn curves(reward: &str, summaries: &[Summary]) -> Result<Vec<Figure>> {
                 .map(|s| Point {
                     x: x(s).max(1e-3),
                     y: s.mean.mean,
-                    interval: Some((s.mean.lo, s.mean.hi)),
+                    interval: s.mean.interval,
+                    hollow: !mark(s, &of_reward).is_empty(),
                 })
                 .collect();
             Line { label: Some((*method).into()), style, points_per_marker: 1, points }
@@ -45,7 +48,10 @@ pub fn curves(reward: &str, summaries: &[Summary]) -> Result<Vec<Figure>> {
         figures.extend(
             Chart {
                 name: format!("{reward}-by-{name}"),
-                caption: format!("{reward}: mean reward with 95 % interval against {x_label}; points in order of width"),
+                caption: format!(
+                    "{reward}: mean reward with 95 % interval against {x_label}; points in order of width{}",
+                    if marked { "; hollow: on fewer prompts than the others" } else { "" }
+                ),
                 x_label: x_label.into(),
                 y_label: unit(reward),
                 log_x: true,
@@ -64,7 +70,7 @@ pub fn beam_width(reward: &str, summaries: &[Summary]) -> Result<Option<Figure>>
     let points = own
         .filter_map(|s| {
             let x = s.settings.beam_width? as f64;
-            Some(Point { x, y: s.mean.mean, interval: Some((s.mean.lo, s.mean.hi)) })
+            Some(Point { interval: s.mean.interval, ..Point::at(x, s.mean.mean) })
         })
         .collect();
     let line =
@@ -97,11 +103,7 @@ pub fn branching(rows: &[Row]) -> Result<Vec<Figure>> {
             let points = counts
                 .iter()
                 .enumerate()
-                .map(|(i, &count)| Point {
-                    x: (i + 1) as f64,
-                    y: 100.0 * count as f64 / all,
-                    interval: None,
-                })
+                .map(|(i, &count)| Point::at((i + 1) as f64, 100.0 * count as f64 / all))
                 .collect();
             Line { label: Some(format!("b = {width}")), style, points_per_marker: 1, points }
         });
@@ -136,11 +138,7 @@ pub fn variation(plan: &Plan, rows: &[Row]) -> Result<Vec<Figure>> {
             label: Some(label.into()),
             style,
             points_per_marker: 0,
-            points: row
-                .variation
-                .iter()
-                .map(|s| Point { x: x(s), y: y(s), interval: None })
-                .collect(),
+            points: row.variation.iter().map(|s| Point::at(x(s), y(s))).collect(),
         };
         let prompt = plan.prompts.get(row.prompt).map(|prompt| prompt.trim()).unwrap_or_default();
         figures.extend(
@@ -174,8 +172,7 @@ pub fn trajectories(reward: &str, variant: &str, rows: &[Row]) -> Result<Option<
     let own = own.filter(|s| s.reward.as_deref() == Some(reward) && !s.trajectory.is_empty());
     let lines = own.take(10).enumerate().map(|(trial, sample)| {
         let start = sample.trajectory.iter().map(|&(masks, _)| masks + 1).max().unwrap_or_default();
-        let point =
-            |&(masks, y): &(usize, f64)| Point { x: (start - masks) as f64, y, interval: None };
+        let point = |&(masks, y): &(usize, f64)| Point::at((start - masks) as f64, y);
         Line {
             label: Some(format!("trial {}", trial + 1)),
             style: trial,

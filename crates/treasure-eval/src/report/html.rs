@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::{figures, trees};
+use super::{
+    Analysis,
+    trees::{self, Tree},
+};
 use crate::{
-    Result,
-    findings::findings,
-    metrics,
-    plots::STYLE,
-    store::Finished,
+    Result, metrics,
+    plots::{Figure, STYLE},
     tables::{self, label},
 };
 
@@ -49,19 +49,29 @@ fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     out + "</tbody></table></div>\n"
 }
 
-/// One self-contained page about some runs.
-pub fn html(runs: &[Finished]) -> Result<String> {
-    let title = runs.first().map_or("treasure", |run| run.manifest.plan.title.as_str());
+/// One self-contained page about some runs with their figures.
+pub fn html(runs: &[(Analysis<'_>, Vec<Figure>)]) -> Result<String> {
+    let plan = runs.first().map(|(analysis, _)| &analysis.run.manifest.plan);
+    let title = plan.map_or("treasure", |plan| plan.title.as_str());
     let mut body = String::new();
     let mut all_trees = Vec::new();
-    for run in runs {
-        section(&mut body, run)?;
-        all_trees.extend(trees(run)?);
+    for (analysis, figures) in runs {
+        section(&mut body, analysis, figures);
+        all_trees.extend(trees::trees(analysis.run)?);
     }
     if !all_trees.is_empty() {
         body += TREE_SECTION;
     }
-    Ok(format!(
+    Ok(page(title, &body, &all_trees))
+}
+
+/// A page with nothing but the trees of some searches.
+pub fn tree_page(title: &str, trees: &[Tree]) -> String {
+    page(title, TREE_SECTION, trees)
+}
+
+fn page(title: &str, body: &str, trees: &[Tree]) -> String {
+    format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n\
@@ -69,9 +79,9 @@ pub fn html(runs: &[Finished]) -> Result<String> {
          <script type=\"application/json\" id=\"trees\">{}</script>\n<script>\n{}</script>\n</body>\n</html>\n",
         escape(title),
         include_str!("report.css"),
-        script_json(&all_trees),
+        script_json(&trees),
         include_str!("report.js"),
-    ))
+    )
 }
 
 const TREE_SECTION: &str = "<section id=\"tree\">\n<h2>Search trees</h2>\n\
@@ -80,9 +90,9 @@ const TREE_SECTION: &str = "<section id=\"tree\">\n<h2>Search trees</h2>\n\
     <label>Trace <select id=\"tree-choice\"></select></label>\n\
     <div class=\"tree\"><div id=\"tree-levels\"></div><div id=\"tree-detail\" aria-live=\"polite\"></div></div>\n</section>\n";
 
-fn section(out: &mut String, run: &Finished) -> Result<()> {
+fn section(out: &mut String, analysis: &Analysis<'_>, figures: &[Figure]) {
+    let Analysis { run, summaries, tests, findings, remarks } = analysis;
     let plan = &run.manifest.plan;
-    let summaries = metrics::summarise(plan, &run.rows);
     let mut line = |text: String| {
         out.push_str(&text);
         out.push('\n');
@@ -109,25 +119,24 @@ fn section(out: &mut String, run: &Finished) -> Result<()> {
             run.missing.len()
         ));
     }
-    let remarks = metrics::remarks(plan, &summaries);
     if !remarks.is_empty() {
         let items: String = remarks.iter().map(|r| format!("<li>{}</li>", escape(r))).collect();
         line(format!("<ul class=\"remarks\">{items}</ul>"));
     }
     if !summaries.is_empty() {
         line(
-            "<p>Intervals are 95 % cluster bootstraps over prompts and continuations. NFE and reward calls are \
+            "<p>Intervals are 95 % cluster bootstraps over prompts and continuations (Student's over prompts where \
+             there are fewer than ten). NFE and reward calls are \
              means of totals for one text; “hits” are requests answered without work, and their sum is the paper's count.</p>"
                 .into(),
         );
     }
-    let tests = metrics::tests(plan, &summaries);
-    for finding in findings(plan, &summaries, &tests) {
+    for finding in findings {
         line(format!("<h2>{}</h2>\n<p>{}</p>", escape(finding.title), escape(finding.note)));
         line(table(&finding.header, &finding.rows));
     }
     for reward in &plan.rewards {
-        let (header, rows) = tables::table(&reward.name, &summaries);
+        let (header, rows) = tables::table(&reward.name, summaries);
         if !rows.is_empty() {
             line(format!(
                 "<h2>{} <code>{}</code></h2>",
@@ -138,17 +147,16 @@ fn section(out: &mut String, run: &Finished) -> Result<()> {
         }
     }
     if !tests.is_empty() {
-        let (header, rows) = tables::test_table(&tests);
+        let (header, rows) = tables::test_table(tests);
         line(format!(
             "<details><summary>Paired tests ({})</summary>{}</details>",
             rows.len(),
             table(&header, &rows)
         ));
     }
-    let drawn = figures(run)?;
-    if !drawn.is_empty() {
+    if !figures.is_empty() {
         line("<h2>Figures</h2>\n<div class=\"figures\">".into());
-        for figure in &drawn {
+        for figure in figures {
             line(format!(
                 "<figure id=\"{}-{}\">{}<figcaption>{}</figcaption></figure>",
                 escape(&plan.name),
@@ -159,19 +167,17 @@ fn section(out: &mut String, run: &Finished) -> Result<()> {
         }
         line("</div>".into());
     }
-    texts(out, run);
+    texts(out, analysis);
     let manifest = run.manifest.text();
     let _ = writeln!(
         out,
         "<details><summary>The whole plan</summary><pre>{}</pre></details>\n</section>",
         escape(&manifest)
     );
-    Ok(())
 }
 
-fn texts(out: &mut String, run: &Finished) {
+fn texts(out: &mut String, Analysis { run, summaries, .. }: &Analysis<'_>) {
     let plan = &run.manifest.plan;
-    let summaries = metrics::summarise(plan, &run.rows);
     let scored = metrics::scored(plan, &run.rows);
     if scored.is_empty() {
         return;

@@ -6,97 +6,136 @@ mod html;
 pub mod published;
 mod trees;
 
-pub use html::html;
-pub use trees::{Tree, trees};
+pub(crate) use html::escape;
+pub use html::{html, tree_page};
+pub use trees::{Tree, read as read_trace, trees};
 
 use crate::{
     Result,
-    findings::findings,
-    metrics::{self, Summary},
-    plan::Plan,
+    findings::{Finding, findings},
+    metrics::{self, Summary, Test},
     plots::{self, Figure},
     presets,
     store::Finished,
     tables,
 };
 
-/// A run as (file name ending, text): CSV, all judges' CSV, Markdown, findings, rows and manifest. The last two
-/// are enough to continue it.
-pub fn documents(run: &Finished) -> Result<Vec<(&'static str, String)>> {
-    let plan = &run.manifest.plan;
-    let summaries = metrics::summarise(plan, &run.rows);
-    let mut out = Vec::new();
-    if !summaries.is_empty() {
-        out.push((".csv", tables::csv(&summaries)));
-        out.push(("-judges.csv", tables::judges_csv(&summaries)));
-    }
-    out.push((".md", markdown(run)));
-    if let Some(beside) = published::beside(plan, &summaries) {
-        out.push(("-paper.md", unfinished(run) + &beside));
-    }
-    let findings = findings_markdown(plan, &summaries);
-    if !findings.is_empty() {
-        out.push(("-findings.md", unfinished(run) + findings.trim_start()));
-    }
-    let rows =
-        run.rows.iter().map(|row| serde_json::to_string(row).expect("a row has string keys"));
-    out.push((".jsonl", rows.map(|row| row + "\n").collect()));
-    out.push(("-manifest.json", run.manifest.text()));
-    Ok(out)
+/// A run with everything that is computed from its rows, once.
+pub struct Analysis<'a> {
+    /// The run.
+    pub run: &'a Finished,
+    /// Every method × width × reward.
+    pub summaries: Vec<Summary>,
+    /// Paired tests.
+    pub tests: Vec<Test>,
+    /// The questions a reader comes with.
+    pub findings: Vec<Finding>,
+    /// What must not be missed.
+    pub remarks: Vec<String>,
 }
 
-/// The Markdown tables of a run.
-pub fn markdown(run: &Finished) -> String {
-    let plan = &run.manifest.plan;
-    let summaries = metrics::summarise(plan, &run.rows);
-    let mut out = format!(
-        "# {}\n\n{} size, model `{}`, {} prompts × {} continuations of {} tokens, seed {}; plan `{}`, treasure {}.\n\n",
-        plan.title,
-        plan.size.name(),
-        plan.model,
-        plan.prompts.len(),
-        plan.continuations,
-        plan.length,
-        plan.seed,
-        run.manifest.fingerprint(),
-        run.manifest.version
-    );
-    if presets::text(&plan.name).is_some() {
-        out += &format!("Made by `{}`.\n\n", plan.command());
+impl<'a> Analysis<'a> {
+    /// Analyses a run.
+    pub fn of(run: &'a Finished) -> Self {
+        let plan = &run.manifest.plan;
+        let summaries = metrics::summarise(plan, &run.rows);
+        let tests = metrics::tests(plan, &summaries);
+        let findings = findings(plan, &summaries, &tests);
+        let remarks = metrics::remarks(plan, &summaries);
+        Self { run, summaries, tests, findings, remarks }
     }
-    out += &unfinished(run);
-    for remark in metrics::remarks(plan, &summaries) {
-        out += &format!("- {remark}\n");
-    }
-    out += &findings_markdown(plan, &summaries);
-    for reward in &plan.rewards {
-        let (header, rows) = tables::table(&reward.name, &summaries);
-        if !rows.is_empty() {
-            out += &format!(
-                "\n## {} (`{}`)\n\n{}",
-                reward.name,
-                reward.spec,
-                tables::markdown(&header, &rows)
-            );
+
+    /// The run as (file name ending, text): CSV, all judges' CSV, Markdown, findings, rows and manifest.
+    /// The last two are enough to continue it.
+    pub fn documents(&self) -> Result<Vec<(&'static str, String)>> {
+        let Self { run, summaries, .. } = self;
+        let mut out = Vec::new();
+        if !summaries.is_empty() {
+            out.push((".csv", tables::csv(summaries)?));
+            out.push(("-judges.csv", tables::judges_csv(summaries)?));
         }
+        out.push((".md", self.markdown()));
+        if let Some(beside) = published::beside(&run.manifest.plan, summaries) {
+            out.push(("-paper.md", unfinished(run) + &beside));
+        }
+        let findings = self.findings_markdown();
+        if !findings.is_empty() {
+            out.push(("-findings.md", unfinished(run) + findings.trim_start()));
+        }
+        let rows =
+            run.rows.iter().map(|row| serde_json::to_string(row).expect("a row has string keys"));
+        out.push((".jsonl", rows.map(|row| row + "\n").collect()));
+        out.push(("-manifest.json", run.manifest.text()));
+        Ok(out)
     }
-    let tests = metrics::tests(plan, &summaries);
-    if !tests.is_empty() {
-        let (header, rows) = tables::test_table(&tests);
-        out += &format!("\n## Paired tests\n\n{}", tables::markdown(&header, &rows));
-    }
-    out += &branching_markdown(run);
-    out
-}
 
-/// The findings of a run, a heading and a table each.
-fn findings_markdown(plan: &Plan, summaries: &[Summary]) -> String {
-    let findings = findings(plan, summaries, &metrics::tests(plan, summaries));
-    let text = findings.iter().map(|finding| {
-        let table = tables::markdown(&finding.header, &finding.rows);
-        format!("\n## {}\n\n{}\n\n{table}", finding.title, finding.note)
-    });
-    text.collect()
+    /// The Markdown tables of the run.
+    pub fn markdown(&self) -> String {
+        let plan = &self.run.manifest.plan;
+        let mut out = format!(
+            "# {}\n\n{} size, model `{}`, {} prompts × {} continuations of {} tokens, seed {}; plan `{}`, treasure {}.\n\n",
+            plan.title,
+            plan.size.name(),
+            plan.model,
+            plan.prompts.len(),
+            plan.continuations,
+            plan.length,
+            plan.seed,
+            self.run.manifest.fingerprint(),
+            self.run.manifest.version
+        );
+        if presets::text(&plan.name).is_some() {
+            out += &format!("Made by `{}`.\n\n", plan.command());
+        }
+        out += &unfinished(self.run);
+        for remark in &self.remarks {
+            out += &format!("- {remark}\n");
+        }
+        out += &self.findings_markdown();
+        for reward in &plan.rewards {
+            let (header, rows) = tables::table(&reward.name, &self.summaries);
+            if !rows.is_empty() {
+                out += &format!(
+                    "\n## {} (`{}`)\n\n{}",
+                    reward.name,
+                    reward.spec,
+                    tables::markdown(&header, &rows)
+                );
+            }
+        }
+        if !self.tests.is_empty() {
+            let (header, rows) = tables::test_table(&self.tests);
+            out += &format!("\n## Paired tests\n\n{}", tables::markdown(&header, &rows));
+        }
+        out + &branching_markdown(self.run)
+    }
+
+    /// The findings, a heading and a table each.
+    fn findings_markdown(&self) -> String {
+        let text = self.findings.iter().map(|finding| {
+            let table = tables::markdown(&finding.header, &finding.rows);
+            format!("\n## {}\n\n{}\n\n{table}", finding.title, finding.note)
+        });
+        text.collect()
+    }
+
+    /// The figures that the run has data for.
+    pub fn figures(&self) -> Result<Vec<Figure>> {
+        let (plan, rows) = (&self.run.manifest.plan, &self.run.rows);
+        let mut out = plots::branching(rows)?;
+        out.extend(plots::variation(plan, rows)?);
+        let narrowest = plan.variants.iter().find(|variant| variant.is_treasure());
+        for reward in &plan.rewards {
+            out.extend(plots::curves(&reward.name, &self.summaries)?);
+            if plan.name == "beam-width" {
+                out.extend(plots::beam_width(&reward.name, &self.summaries)?);
+            }
+            if let Some(variant) = narrowest {
+                out.extend(plots::trajectories(&reward.name, &variant.id, rows)?);
+            }
+        }
+        Ok(out)
+    }
 }
 
 /// A warning above the tables of a run that lacks samples.
@@ -134,23 +173,4 @@ fn branching_markdown(run: &Finished) -> String {
         .collect();
     let header = ["T", "beam width b", "mean distinct children", "states with 1 or 2 distinct (%)"];
     format!("\n## Effective branches\n\n{}", tables::markdown(&header, &rows))
-}
-
-/// The figures that a run has data for.
-pub fn figures(run: &Finished) -> Result<Vec<Figure>> {
-    let plan = &run.manifest.plan;
-    let summaries = metrics::summarise(plan, &run.rows);
-    let mut out = plots::branching(&run.rows)?;
-    out.extend(plots::variation(plan, &run.rows)?);
-    let narrowest = plan.variants.iter().find(|variant| variant.method == "treasure");
-    for reward in &plan.rewards {
-        out.extend(plots::curves(&reward.name, &summaries)?);
-        if plan.name == "beam-width" {
-            out.extend(plots::beam_width(&reward.name, &summaries)?);
-        }
-        if let Some(variant) = narrowest {
-            out.extend(plots::trajectories(&reward.name, &variant.id, &run.rows)?);
-        }
-    }
-    Ok(out)
 }

@@ -84,19 +84,22 @@ pub fn beside(plan: &Plan, summaries: &[Summary]) -> Option<String> {
             let mut cells =
                 vec![entry.name.to_owned(), entry.width.to_string(), entry.groups.to_string()];
             for (reward, number) in REWARDS.iter().zip(entry.numbers) {
-                let own = summaries.iter().find(|s| {
-                    s.reward == *reward
-                        && s.settings.name == entry.name
-                        && s.settings.width() == entry.width
+                let of_reward: Vec<_> = summaries.iter().filter(|s| s.reward == *reward).collect();
+                let own = of_reward.iter().find(|s| {
+                    s.settings.name == entry.name
+                        && s.width == entry.width
                         && s.settings.groups == entry.groups
                 });
                 cells.push(format!("{number:.2}"));
-                cells.push(own.map_or("–".into(), |s| ours(reward, s)));
+                let ours = |s: &&Summary| ours(reward, s) + tables::mark(s, &of_reward);
+                cells.push(own.map_or("–".into(), ours));
             }
             cells
         })
         .collect();
-    Some(tables::markdown(&header, &rows))
+    let marked = rows.iter().flatten().any(|cell| cell.ends_with('†'));
+    let note = if marked { "\n†: on fewer prompts than the others of its column.\n" } else { "" };
+    Some(tables::markdown(&header, &rows) + note)
 }
 
 fn ours(reward: &str, summary: &Summary) -> String {

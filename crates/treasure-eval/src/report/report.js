@@ -11,6 +11,7 @@
     duplicate: "pruned: an equal sequence was kept instead",
     resampled: "pruned: resampling drew no copy",
     screened: "pruned: the proxy ranked it too low",
+    bounded: "pruned: no reward could have saved it",
     stopped: "pruned: the search was stopped",
   };
   const make = (parent, tag, text, name) => {

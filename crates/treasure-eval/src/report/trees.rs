@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use serde::Serialize;
 use serde_json::Value;
+use treasure::core::{Event, NodeEvent, PruneReason, TokenId};
 
 use crate::{Error, Result, error::at, run::search::trace_path, store::Finished};
 
@@ -13,22 +14,22 @@ pub struct Node {
     id: u64,
     parent: Option<u64>,
     /// The step that proposed it; none for the start.
-    step: Option<u64>,
-    masks: u64,
+    step: Option<usize>,
+    masks: usize,
     /// Every (position, token) it revealed.
-    reveals: Vec<(u64, u64)>,
-    rank: u64,
+    reveals: Vec<(usize, TokenId)>,
+    rank: usize,
     value: Option<f64>,
     kept: bool,
-    reason: Option<String>,
-    slot: Option<u64>,
+    reason: Option<PruneReason>,
+    slot: Option<usize>,
     tau: f64,
     nfe: u64,
     calls: u64,
 }
 
 /// A search tree with what is needed to read it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Tree {
     /// The cell.
     pub id: String,
@@ -37,10 +38,10 @@ pub struct Tree {
     /// The reward's name.
     pub reward: String,
     /// The start state; null is a mask.
-    start: Vec<Option<u64>>,
+    start: Vec<Option<TokenId>>,
     nodes: Vec<Node>,
     /// The complete sequence that was returned.
-    answer: Vec<u64>,
+    answer: Vec<TokenId>,
     final_reward: Option<f64>,
     texts: BTreeMap<String, String>,
 }
@@ -52,7 +53,7 @@ pub fn trees(run: &Finished) -> Result<Vec<Tree>> {
     for cell in plan.cells().iter().filter(|cell| plan.traced(cell)) {
         let path = trace_path(&run.directory, &cell.id);
         if path.exists() {
-            let mut tree = read(&path)?;
+            let mut tree = read(&path)?.pop().unwrap_or_default();
             tree.id.clone_from(&cell.id);
             tree.prompt.clone_from(&plan.prompts[cell.prompt]);
             tree.reward =
@@ -63,73 +64,77 @@ pub fn trees(run: &Finished) -> Result<Vec<Tree>> {
     Ok(out)
 }
 
-fn read(path: &Path) -> Result<Tree> {
+/// The trees of a trace, one a search, in the order of the file.
+pub fn read(path: &Path) -> Result<Vec<Tree>> {
     let text = fs::read_to_string(path).map_err(at(path, "reading"))?;
-    let mut tree = Tree {
-        id: String::new(),
-        prompt: String::new(),
-        reward: String::new(),
-        start: Vec::new(),
-        nodes: Vec::new(),
-        answer: Vec::new(),
-        final_reward: None,
-        texts: BTreeMap::new(),
-    };
+    let mut trees: Vec<Tree> = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        let event: Value = serde_json::from_str(line).map_err(|error| Error::Row {
+        let damaged = |error: serde_json::Error| Error::Row {
             path: path.into(),
             line: index + 1,
             message: error.to_string(),
-        })?;
+        };
+        let mut event: Value = serde_json::from_str(line).map_err(damaged)?;
+        // Every search begins with the version of the format; what only the caller knew may follow.
+        if event["event"].is_null() && event["schema"].is_string() {
+            trees.push(Tree { id: format!("search {}", trees.len() + 1), ..Tree::default() });
+            continue;
+        }
+        let Some(tree) = trees.last_mut() else {
+            return Err(Error::Row {
+                path: path.into(),
+                line: index + 1,
+                message: format!(
+                    "expected a trace, which begins with its schema, got {}",
+                    short(line)
+                ),
+            });
+        };
         match event["event"].as_str() {
-            Some("start") => {
-                tree.start = list(&event["start"]).iter().map(Value::as_u64).collect();
-            }
-            Some("node") => tree.nodes.push(node(&event)),
-            Some("end") => {
-                tree.answer = list(&event["tokens"]).iter().filter_map(Value::as_u64).collect();
-                tree.final_reward = event["reward"].as_f64();
+            Some("sample") => {
+                let (prompt, sample) = (&event["prompt_index"], &event["sample"]);
+                tree.id = format!("prompt {prompt}, sample {sample}");
+                tree.prompt = event["prompt"].as_str().unwrap_or_default().to_owned();
+                tree.reward = event["plan"]["reward"].as_str().unwrap_or_default().to_owned();
+                continue;
             }
             Some("texts") => {
-                let texts = event["texts"].as_object().into_iter().flatten();
-                tree.texts = texts
-                    .map(|(id, text)| (id.clone(), text.as_str().unwrap_or_default().to_owned()))
-                    .collect();
+                tree.texts = serde_json::from_value(event["texts"].take()).map_err(damaged)?;
+                continue;
+            }
+            _ => {}
+        }
+        match serde_json::from_value(event).map_err(damaged)? {
+            Event::Start { start, .. } => tree.start = start,
+            Event::Node(event) => tree.nodes.push(node(event)),
+            Event::End { tokens, reward, .. } => {
+                (tree.answer, tree.final_reward) = (tokens, reward);
             }
             _ => {}
         }
     }
-    Ok(tree)
+    Ok(trees)
 }
 
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
+/// The beginning of a line, for a message.
+fn short(line: &str) -> String {
+    line.chars().take(60).collect::<String>().escape_debug().to_string()
 }
 
-fn node(event: &Value) -> Node {
-    let number = |key: &str| event[key].as_u64();
-    let mut reveals = Vec::new();
-    if let (Some(position), Some(token)) = (number("position"), number("token")) {
-        reveals.push((position, token));
-    }
-    for also in list(&event["also"]) {
-        if let (Some(position), Some(token)) = (also[0].as_u64(), also[1].as_u64()) {
-            reveals.push((position, token));
-        }
-    }
+fn node(event: NodeEvent) -> Node {
     Node {
-        id: number("id").unwrap_or_default(),
-        parent: number("parent"),
-        step: number("step"),
-        masks: number("masks_left").unwrap_or_default(),
-        reveals,
-        rank: number("rank").unwrap_or_default(),
-        value: event["value"].as_f64(),
-        kept: event["kept"].as_bool().unwrap_or_default(),
-        reason: event["reason"].as_str().map(str::to_owned),
-        slot: list(&event["slots"]).first().and_then(Value::as_u64),
-        tau: event["tau"].as_f64().unwrap_or_default(),
-        nfe: event["cost"]["nfe"].as_u64().unwrap_or_default(),
-        calls: event["cost"]["reward_calls"].as_u64().unwrap_or_default(),
+        id: event.id,
+        parent: event.parent,
+        step: event.step,
+        masks: event.masks_left,
+        reveals: event.position.zip(event.token).into_iter().chain(event.also).collect(),
+        rank: event.rank,
+        value: event.value,
+        kept: event.kept,
+        reason: event.reason,
+        slot: event.slots.first().copied(),
+        tau: event.tau,
+        nfe: event.cost.nfe,
+        calls: event.cost.reward_calls,
     }
 }

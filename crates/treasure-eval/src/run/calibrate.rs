@@ -1,18 +1,18 @@
-//! How many candidates a best of N may look at in the time a tree search takes.
+//! How many particles a method may have in the time a tree search takes.
 //!
 //! Measured once, before the first sample; the numbers go into the plan, so that reruns and other
 //! shards are exact.
 
-use treasure_core::{Key, methods::BestOfN};
+use treasure::{Session, Watch, models::Dtype};
 
-use super::{method::method, search::timed, world::World};
+use super::{Bench, Said, Talk};
 use crate::{
     Result,
     config::Budget,
     plan::{Plan, Variant},
 };
 
-/// Candidates drawn to measure the time of one.
+/// Particles drawn to measure the time of one.
 const PROBE: usize = 8;
 
 /// Whether a plan still lacks numbers.
@@ -26,45 +26,48 @@ fn lacks(plan: &Plan, variant: &Variant) -> bool {
         && !plan.rewards.iter().all(|reward| known(&reward.name))
 }
 
-/// Measures, and fills the numbers in. Tells what it found through `say`.
-pub fn calibrate(world: &dyn World, plan: &mut Plan, say: &mut dyn FnMut(&str)) -> Result<()> {
+/// Measures, and fills the numbers in; whether it came to its end.
+pub fn calibrate(
+    session: &Session,
+    plan: &mut Plan,
+    dtype: Dtype,
+    talk: &mut Talk<'_>,
+) -> Result<bool> {
     for index in 0..plan.variants.len() {
-        if !lacks(plan, &plan.variants[index]) {
-            continue;
-        }
         let variant = plan.variants[index].clone();
-        let Some((_, beam_width, tree_width)) = variant.matched else { continue };
-        let rival = Variant {
+        let Some((_, b, m)) = variant.matched.filter(|_| lacks(plan, &variant)) else { continue };
+        let probe = Variant { particles: Some(PROBE), ..variant.clone() };
+        let tree = Variant {
             id: "calibration".into(),
             method: "treasure".into(),
-            beam_width: Some(beam_width),
-            tree_width: Some(tree_width),
+            beam_width: Some(b),
+            tree_width: Some(m),
             groups: 1,
             ..Variant::default()
         };
-        let tree = method(&rival, plan.protocol, None)?;
-        let sampler = match variant.sampler.as_deref() {
-            Some("first-hitting") => treasure_core::Sampler::FirstHitting,
-            _ => treasure_core::Sampler::Ancestral { steps: variant.steps },
-        };
-        let best = BestOfN { particles: PROBE, sampler };
-        let start = world.start(plan, &plan.prompts[0])?;
-        for reward in plan.rewards.clone() {
-            let scorer = world.reward(&reward.spec, &start)?;
-            let key = Key::new(plan.seed).fold(0xca1b);
-            // The first run pays for lazy loading; the second is measured.
-            timed(world, &start, &*scorer, &best, key.fold(0))?;
-            let (_, seconds) = timed(world, &start, &*scorer, &*tree, key.fold(1))?;
-            let (_, probe) = timed(world, &start, &*scorer, &best, key.fold(2))?;
-            let count = (seconds / (probe / PROBE as f64)).round().max(1.0) as usize;
-            say(&format!(
-                "calibrated {}: N = {count} for {} ({seconds:.2} s of ({beam_width},{tree_width}), {:.3} s a candidate)",
-                variant.id,
-                reward.name,
-                probe / PROBE as f64
-            ));
-            plan.variants[index].particles_by_reward.insert(reward.name, count);
+        for reward in 0..plan.rewards.len() {
+            let bench = Bench::new(session, plan, dtype, talk.cancel);
+            let seconds = |variant: &Variant, sample: usize| -> Result<Option<f64>> {
+                let asked = bench.asked(variant, Some(reward))?;
+                let made = bench.sample(&asked, (0, sample), Watch::default())?;
+                Ok(made.map(|sample| sample.cost.seconds))
+            };
+            // The first run pays for lazy loading; the others are measured.
+            let warm = seconds(&probe, 0)?;
+            let (Some(_), Some(whole), Some(probed)) =
+                (warm, seconds(&tree, 1)?, seconds(&probe, 2)?)
+            else {
+                return Ok(false);
+            };
+            let each = probed / PROBE as f64;
+            let count = (whole / each).round().max(1.0) as usize;
+            let name = plan.rewards[reward].name.clone();
+            (talk.say)(Said::Line(&format!(
+                "calibrated {}: N = {count} for {name} ({whole:.2} s of ({b},{m}), {each:.3} s a particle)",
+                variant.id
+            )));
+            plan.variants[index].particles_by_reward.insert(name, count);
         }
     }
-    Ok(())
+    Ok(true)
 }

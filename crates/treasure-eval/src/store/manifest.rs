@@ -89,6 +89,11 @@ impl Manifest {
                 difference: "the plan was changed after the run began".into(),
             });
         }
+        // A method that this version does not have is refused here, not guessed at later.
+        let plan = &manifest.plan;
+        for reward in (0..plan.rewards.len()).map(Some).chain([None]) {
+            plan.variants.iter().try_for_each(|variant| plan.asked(variant, reward).map(drop))?;
+        }
         Ok(manifest)
     }
 

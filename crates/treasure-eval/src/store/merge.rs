@@ -144,7 +144,10 @@ fn list(what: &str, ids: &[String]) -> String {
 }
 
 /// Writes lines beside the target and renames, so that a reader never sees half a file.
-pub(crate) fn write_whole(path: &Path, lines: impl Iterator<Item = String>) -> Result<()> {
+pub(crate) fn write_whole(
+    path: &Path,
+    lines: impl Iterator<Item = impl std::fmt::Display>,
+) -> Result<()> {
     let draft = path.with_extension("draft");
     let write = || {
         let mut file = std::io::BufWriter::new(fs::File::create(&draft)?);

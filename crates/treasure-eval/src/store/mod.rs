@@ -13,6 +13,7 @@
 //! ```
 
 mod appender;
+mod hashes;
 mod manifest;
 mod merge;
 mod reuse;
@@ -24,7 +25,9 @@ use std::{
 };
 
 pub use appender::{Appender, Recovery};
+pub use hashes::hashes;
 pub use manifest::{Manifest, ModelHash, hash_directory};
+pub(crate) use merge::write_whole;
 pub use merge::{Merged, merge};
 pub use reuse::{Reusable, reusable};
 

@@ -1,7 +1,8 @@
 //! Rows of another run that need not be computed again.
 //!
-//! Guarantee: a row is taken only where computing it would give the same row: same version, models and
-//! judges, same search on the same prompt with the same key. Only the seconds are the other run's.
+//! Guarantee: a row is taken only where computing it would give the same row: same version and models,
+//! same search on the same prompt with the same key. Only the seconds are the other run's. Where a plan
+//! has other judges, texts are taken without scores, to be judged again.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -9,7 +10,7 @@ use super::{Finished, Manifest};
 use crate::{
     Result,
     config::Kind,
-    plan::{Cell, Plan},
+    plan::{Cell, Plan, PlannedReward},
     row::{Row, Timing},
 };
 
@@ -20,6 +21,8 @@ pub struct Reusable {
     pub rows: Vec<Row>,
     /// Why none of the other run's rows can be taken, if that is so for all of them.
     pub obstacle: Option<String>,
+    /// Whether the rows lack their scores, because the judges are not the other run's.
+    pub unjudged: bool,
 }
 
 /// The rows of the run in `directory` that answer `wanted` cells of `manifest`'s plan.
@@ -27,17 +30,30 @@ pub fn reusable(directory: &Path, manifest: &Manifest, wanted: &[&Cell]) -> Resu
     let other = Finished::read(directory)?;
     let obstacle = obstacle(manifest, &other.manifest);
     if obstacle.is_some() {
-        return Ok(Reusable { rows: Vec::new(), obstacle });
+        return Ok(Reusable { rows: Vec::new(), obstacle, unjudged: false });
     }
+    let unjudged = !same_judges(manifest, &other.manifest);
     let (own, theirs) = (&manifest.plan, &other.manifest.plan);
     let cells = theirs.cells();
     let by_id: BTreeMap<&str, &Row> = other.rows.iter().map(|row| (row.id.as_str(), row)).collect();
     let fingerprint = manifest.fingerprint();
     let rows = wanted.iter().filter(|cell| !own.traced(cell)).filter_map(|cell| {
         let same = cells.iter().find(|their| same_work((own, cell), (theirs, their)))?;
-        adopt(own, cell, &fingerprint, by_id.get(same.id.as_str())?)
+        let mut row = adopt(own, cell, &fingerprint, by_id.get(same.id.as_str())?)?;
+        if unjudged {
+            row.samples.iter_mut().for_each(|sample| sample.scores.clear());
+        }
+        Some(row)
     });
-    Ok(Reusable { rows: rows.collect(), obstacle: None })
+    Ok(Reusable { rows: rows.collect(), obstacle: None, unjudged })
+}
+
+/// Whether each text carries the numbers of every judge of a plan.
+fn same_judges(own: &Manifest, other: &Manifest) -> bool {
+    let (a, b) = (&own.plan, &other.plan);
+    a.ppl == b.ppl
+        && a.ppl_of == b.ppl_of
+        && a.rewards.iter().all(|reward| b.rewards.contains(reward))
 }
 
 /// The first thing about two runs that makes all their rows differ.
@@ -51,34 +67,31 @@ fn obstacle(own: &Manifest, other: &Manifest) -> Option<String> {
         ("protocol", format!("{:?}", a.protocol), format!("{:?}", b.protocol)),
         ("seed", a.seed.to_string(), b.seed.to_string()),
         ("model", a.model.clone(), b.model.clone()),
-        ("scorer of perplexity", a.ppl.clone(), b.ppl.clone()),
         ("length", a.length.to_string(), b.length.to_string()),
         ("min_length", a.min_length.to_string(), b.min_length.to_string()),
     ];
     if let Some((what, own, other)) = settings.into_iter().find(|(_, own, other)| own != other) {
         return Some(format!("{what}: {other} there, {own} here"));
     }
-    // Each text carries the numbers of every judge of its plan.
-    if let Some(reward) = a.rewards.iter().find(|reward| !b.rewards.contains(reward)) {
-        return Some(format!("reward {}: not there, or with other judges", reward.name));
-    }
-    // Prompts are compared one by one.
-    let models = |manifest: &Manifest| {
-        let mut hashes = manifest.hashes.clone();
-        hashes.retain(|hash| hash.name != "prompts");
-        hashes
-    };
-    let known = models(other);
-    let changed = models(own).into_iter().find(|hash| !known.contains(hash));
+    // What a search needs is among the other run's models too; a judge may be new.
+    let changed =
+        own.hashes.iter().filter(|hash| hash.name != "prompts").find(|hash| {
+            other.hashes.iter().any(|theirs| theirs.name == hash.name && theirs != *hash)
+        });
     changed.map(|hash| format!("{}: other contents", hash.name))
 }
 
 /// Whether two cells are the same search.
 fn same_work((own, cell): (&Plan, &Cell), (other, their): (&Plan, &Cell)) -> bool {
-    let reward = |plan: &Plan, cell: &Cell| cell.reward.map(|reward| plan.rewards[reward].clone());
+    let aim = |reward: &PlannedReward| (reward.name.clone(), reward.spec.clone());
+    let aims = |plan: &Plan| -> Vec<_> { plan.rewards.iter().map(aim).collect() };
+    let reward = |plan: &Plan, cell: &Cell| cell.reward.map(|reward| aim(&plan.rewards[reward]));
+    let shared = own.variants[cell.variant].shared;
+    let theirs = aims(other);
     cell.continuation == their.continuation
         && own.prompts[cell.prompt] == other.prompts[their.prompt]
         && reward(own, cell) == reward(other, their)
+        && (!shared || aims(own).iter().all(|aim| theirs.contains(aim)))
         && own.variants[cell.variant].same_work(&other.variants[their.variant])
 }
 

@@ -6,6 +6,9 @@ use rustc_hash::FxHashMap;
 
 use super::{Limits, Pattern, Result, Tables, Vocabulary};
 
+/// Tables that are kept; a process that serves strangers must not keep them all.
+const KEPT: usize = 64;
+
 /// The tables of one vocabulary, by pattern.
 #[derive(Debug)]
 pub struct Cache {
@@ -34,7 +37,11 @@ impl Cache {
         // Built outside the lock: another thread may build the same, and then the first one stays.
         let dfa = pattern.dfa(&self.limits)?;
         let tables = Arc::new(Tables::build(&dfa, &self.vocabulary, &self.limits)?);
-        Ok(known().entry(pattern.clone()).or_insert(tables).clone())
+        let mut known = known();
+        if known.len() >= KEPT {
+            known.clear();
+        }
+        Ok(known.entry(pattern.clone()).or_insert(tables).clone())
     }
 
     /// Forgets all tables.

@@ -1,0 +1,69 @@
+//! `treasure trace view`: the tree of one's own search, as a page.
+
+use std::{fs, path::PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use treasure_eval::report;
+
+use crate::{
+    Verdict,
+    failure::{Failure, Outcome},
+    options::common::Common,
+    output::print,
+};
+
+/// Look into a search that was written with --trace
+#[derive(Args, Debug)]
+pub struct Trace {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Write a page with the search tree: every node, its value, and why it was kept or pruned
+    #[command(after_help = "\
+Example:
+  treasure generate \"The old dog\" --reward sentiment=negative --trace search.jsonl
+  treasure trace view search.jsonl")]
+    View(View),
+}
+
+/// Which trace, and where its page goes.
+#[derive(Args, Debug)]
+pub struct View {
+    /// A file that --trace wrote
+    #[arg(value_name = "FILE.jsonl")]
+    pub file: PathBuf,
+    /// The page [default: FILE.html]
+    #[arg(long, value_name = "FILE.html")]
+    pub out: Option<PathBuf>,
+}
+
+impl Trace {
+    /// Does it.
+    pub fn run(&self, common: &Common) -> Outcome<Verdict> {
+        let Action::View(view) = &self.action;
+        let trees = report::read_trace(&view.file)?;
+        if trees.is_empty() {
+            let message = format!("{}: expected a search, got an empty file", view.file.display());
+            return Err(Failure::new(message).hint("write one with generate --trace FILE.jsonl"));
+        }
+        let out = view.out.clone().unwrap_or_else(|| view.file.with_extension("html"));
+        let title = format!("{}", view.file.file_name().unwrap_or_default().display());
+        fs::write(&out, report::tree_page(&title, &trees))
+            .map_err(|error| Failure::new(error).context(format!("{}", out.display())))?;
+        match common.json {
+            true => print::line(json!({"page": out, "searches": trees.len()}))?,
+            false => print::line(format!(
+                "{}: {} searches; open it in a browser",
+                out.display(),
+                trees.len()
+            ))?,
+        }
+        Ok(Verdict::Done)
+    }
+}

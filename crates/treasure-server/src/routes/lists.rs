@@ -1,0 +1,59 @@
+//! What there is: models, rewards, the schema, the OpenAPI document, health and metrics.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use serde_json::{Value, json};
+
+use crate::{app::App, json::Json, metrics::CONTENT_TYPE, options::Served, refusal::Result};
+
+fn model(served: &Served) -> Value {
+    json!({
+        "id": served.id,
+        "object": "model",
+        "created": 0,
+        "owned_by": "treasure",
+        "chat": served.chat.is_some(),
+    })
+}
+
+pub(crate) async fn models(State(app): State<Arc<App>>) -> Json {
+    let data: Vec<Value> = app.models().iter().map(|served| model(served)).collect();
+    Json(json!({"object": "list", "data": data}))
+}
+
+pub(crate) async fn one_model(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json> {
+    Ok(Json(model(&*app.served(Some(&id))?)))
+}
+
+pub(crate) async fn rewards(State(app): State<Arc<App>>) -> Result<Json> {
+    Ok(Json(app.rewards()?.clone()))
+}
+
+pub(crate) async fn schema(State(app): State<Arc<App>>) -> Json {
+    Json(app.schema().clone())
+}
+
+pub(crate) async fn openapi(State(app): State<Arc<App>>) -> Json {
+    Json(app.openapi().clone())
+}
+
+/// The process answers.
+pub(crate) async fn health() -> Json {
+    Json(json!({"status": "ok"}))
+}
+
+/// New work is taken.
+pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<Json> {
+    app.check_open()?;
+    Ok(Json(json!({"status": "ready"})))
+}
+
+pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let text = app.metrics.text(app.pool.load(), app.session.seated(), app.session.traffic());
+    (StatusCode::OK, [(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
+}

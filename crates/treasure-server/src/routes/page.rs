@@ -1,0 +1,72 @@
+//! The playground, embedded.
+
+use std::{borrow::Cow, sync::Arc};
+
+use axum::{
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+
+use crate::app::App;
+
+macro_rules! files {
+    ($($name:literal),+ $(,)?) => {
+        /// Every file of the page.
+        pub(crate) const FILES: &[(&str, &[u8])] =
+            &[$(($name, include_bytes!(concat!("../../../../web/", $name)))),+];
+    };
+}
+
+files!(
+    "index.html",
+    "style.css",
+    "dom.js",
+    "form.js",
+    "history.js",
+    "keep.js",
+    "main.js",
+    "reading.js",
+    "request.js",
+    "results.js",
+    "run.js",
+    "stream.js",
+    "take.js",
+    "text.js",
+    "theme.js",
+    "tree.js",
+);
+
+pub(crate) async fn index(state: State<Arc<App>>) -> Response {
+    file(state, Path("index.html".into())).await
+}
+
+pub(crate) async fn file(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
+    let Some(&(name, embedded)) = FILES.iter().find(|(known, _)| *known == name) else {
+        return crate::router::no_route(&format!("/{name}")).into_response();
+    };
+    let content = match &app.options.page {
+        None => Cow::Borrowed(embedded),
+        Some(folder) => {
+            let path = folder.join(name);
+            match tokio::task::spawn_blocking(move || std::fs::read(path)).await {
+                Ok(Ok(content)) => Cow::Owned(content),
+                _ => return crate::router::no_route(&format!("/{name}")).into_response(),
+            }
+        }
+    };
+    let kind = match name.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        _ => "text/javascript; charset=utf-8",
+    };
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        // A new server brings a new page.
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    (StatusCode::OK, headers, content).into_response()
+}
