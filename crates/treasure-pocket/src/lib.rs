@@ -46,7 +46,7 @@ impl std::fmt::Debug for Model {
 /// A static, not a constant: a constant would copy the weights into every crate that names it.
 pub static MODELS: &[Model] = include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
-/// Weights in planes: their even bytes first, then their odd ones.
+/// Weights stored smaller: the length of their odd bytes once compressed, those, then the even bytes.
 #[cfg(feature = "packed")]
 mod packed {
     use std::{
@@ -63,22 +63,25 @@ mod packed {
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = opened.get_or_insert_default();
         opened.entry(model.name).or_insert_with(|| {
-            let files =
-                model.files.iter().map(|&(name, bytes)| match name.ends_with(".safetensors") {
-                    true => (name, &*Vec::leak(interleaved(bytes))),
-                    false => (name, bytes),
-                });
+            let files = model.files.iter().map(|&(name, bytes)| {
+                let whole = name.ends_with(".safetensors").then(|| whole(bytes)).flatten();
+                // What the build packed can be unpacked; a file that cannot is left as it is, and no loader reads it.
+                (name, whole.map_or(bytes, |whole| &*Vec::leak(whole)))
+            });
             Vec::leak(files.collect())
         })
     }
 
-    /// The bytes that were put into planes.
-    fn interleaved(planes: &[u8]) -> Vec<u8> {
-        let (even, odd) = planes.split_at(planes.len().div_ceil(2));
-        let mut bytes = Vec::with_capacity(planes.len() + 1);
-        bytes.extend(even.iter().zip(odd).flat_map(|(&first, &second)| [first, second]));
-        bytes.extend(&even[odd.len()..]);
-        bytes
+    /// The bytes that were packed.
+    fn whole(packed: &[u8]) -> Option<Vec<u8>> {
+        let (length, rest) = packed.split_first_chunk::<8>()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        let (small, even) = rest.split_at_checked(length)?;
+        let odd = miniz_oxide::inflate::decompress_to_vec_with_limit(small, even.len()).ok()?;
+        let mut bytes = Vec::with_capacity(2 * even.len());
+        bytes.extend(even.iter().zip(&odd).flat_map(|(&first, &second)| [first, second]));
+        bytes.extend(even.get(odd.len()..)?);
+        Some(bytes)
     }
 }
 

@@ -205,6 +205,12 @@ pub fn facts() -> String {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "methods": methods,
+        "widths": (Method::NAMES.iter())
+            .filter_map(|name| Some(((*name).to_owned(), Method::width_option(name)?.into())))
+            .collect::<serde_json::Map<String, Value>>(),
+        "judges": (treasure::HELD_OUT_JUDGES.iter())
+            .map(|(reward, judge)| ((*reward).to_owned(), (*judge).into()))
+            .collect::<serde_json::Map<String, Value>>(),
         "fields": treasure::FIELDS,
         "row_fields": treasure::ROW_FIELDS,
         "row_version": treasure::ROW_VERSION,

@@ -38,7 +38,9 @@ doc_to_target: "{{{{choices[answer]}}}}"
 generation_kwargs: {{until: ["."], max_gen_toks: 12}}
 metric_list: [{{metric: exact_match}}]
 """)
-    return lm_eval.tasks.TaskManager(include_path=str(tmp_path), include_defaults=False)
+    from lm_eval.tasks import TaskManager
+
+    return TaskManager(include_path=str(tmp_path), include_defaults=False)
 
 
 def test_a_task_made_here_is_run(t, tasks):

@@ -118,7 +118,7 @@ def test_the_lock_is_free_while_a_search_runs(t):
 
     thread = threading.Thread(target=spin)
     thread.start()
-    t.generate("The old dog", reward="cola", length=40)
+    t.generate("The old dog", reward="cola", length=20, min_length=10)
     stop.set()
     thread.join()
     assert count[0] > 20

@@ -25,26 +25,19 @@ def test_a_search_takes_the_command_lines_time(t, cli):
 
 
 def test_a_function_costs_fifty_microseconds_a_batch(t):
-    spent, batches = [0.0], [0]
+    import treasure
+
+    stamps = []
 
     def reward(texts):
         begin = time.perf_counter()
         made = [float(len(text)) for text in texts]
-        spent[0] += time.perf_counter() - begin
-        batches[0] += 1
+        stamps.append((begin, time.perf_counter()))
         return made
 
-
-    texts = [f"The old dog and {n} more" for n in range(2000)]
-    one = __import__("treasure").reward(reward, batch_size=8)
-    t.score(texts, reward=one)
-    batches[0], spent[0] = 0, 0.0
-    begin = time.perf_counter()
-    t.score(texts, reward=one)
-    whole = time.perf_counter() - begin
-    rule = time.perf_counter()
-    t.score(texts, reward="length:1..9")
-    rule = time.perf_counter() - rule
-    each = (whole - spent[0] - rule) / batches[0] * 1e6
-    print(f"\n{batches[0]} batches of 8, {each:.1f} µs each beside the function's own time")
-    assert each <= 50
+    texts = [f"The old dog and {n} more" for n in range(4000)]
+    t.score(texts, reward=treasure.reward(reward, batch_size=8))
+    # From the end of one batch to the beginning of the next: two threads, two conversions, the split into prompts.
+    gaps = [(after[0] - before[1]) * 1e6 for before, after in zip(stamps, stamps[1:])]
+    print(f"\n{len(stamps)} batches of 8, {statistics.median(gaps):.1f} µs each beside the function's own time")
+    assert statistics.median(gaps) <= 50

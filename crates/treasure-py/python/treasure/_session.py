@@ -138,17 +138,18 @@ class Treasure:
         prompt: Union[Prompt, Iterable[Prompt]],
         *,
         methods: Sequence[str] = ("treasure", "bon", "fk", "greedy", "fhs"),
-        match: str = "nfe",
+        match: Optional[str] = None,
         reward: Optional[Rewarding] = None,
         judge: Union[Rewarding, Sequence[Rewarding], None] = None,
         samples: int = 1,
         progress: bool = False,
         **options: Any,
     ) -> Samples:
-        """Several methods on the same prompts, seed and budget; the first one sets the budget.
+        """Several methods on the same prompts, seed and budget; the first one sets the budget, or a limit does.
 
         `match` is what they have in common: nfe, reward_calls or seconds. Methods with a width (particles, or a tree's
-        width) get as much of it as the budget pays for, unless `particles` or `tree_width` says.
+        width) get as much of it as the budget pays for, unless an option says. Without a `judge`, a shipped reward is
+        checked by the shipped judge that no search sees.
         """
         from ._compare import compare
 
