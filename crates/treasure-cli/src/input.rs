@@ -1,7 +1,6 @@
 //! What commands read: prompts, texts and token ids.
 
 pub mod ids;
-pub mod prompts;
 pub mod texts;
 
 use std::{
@@ -10,7 +9,19 @@ use std::{
     path::Path,
 };
 
+use treasure::Entry;
+
 use crate::failure::{Failure, Outcome};
+
+/// The prompts and templates of a file in JSON Lines; `-` is standard input.
+pub fn entries(path: &Path) -> Outcome<Vec<Entry>> {
+    let content = read(path).map_err(|failure| {
+        failure.hint(
+            "--prompts takes a JSON Lines file, one {\"prompt\": \"…\"} a line; a prompt itself is given without an option",
+        )
+    })?;
+    Ok(Entry::read_lines(&content, &path.display().to_string())?)
+}
 
 /// The whole content of a file; `-` is standard input.
 pub fn read(path: &Path) -> Outcome<String> {

@@ -5,6 +5,5 @@ pub mod print;
 pub mod progress;
 pub mod row;
 pub mod screen;
-pub mod store;
 pub mod trace;
 pub mod watch;

@@ -17,6 +17,7 @@
 
 mod bounds;
 mod defaults;
+mod entry;
 mod error;
 mod frame;
 mod given;
@@ -25,6 +26,7 @@ mod nearest;
 mod plan;
 mod predict;
 mod request;
+mod rows;
 mod run;
 mod sample;
 mod session;
@@ -32,6 +34,7 @@ mod writer;
 
 pub use bounds::{BOUNDS, Bound};
 pub use defaults::{HELD_OUT_JUDGES, held_out_judge};
+pub use entry::Entry;
 pub use error::{Error, ErrorKind, Result};
 pub use frame::{Frame, FrameToken, Show, Tell};
 pub use key::{KEYS, sample_key, start_key};
@@ -39,6 +42,7 @@ pub use nearest::nearest;
 pub use plan::{Plan, Preset, Reading};
 pub use predict::{Guess, Predicted};
 pub use request::{FIELDS, Request};
+pub use rows::{Expected, Identity, Store};
 pub use run::{Job, Watch};
 pub use sample::{Cost, HeldOut, ROW_FIELDS, ROW_VERSION, Sample};
 pub use session::{Ask, Scored, Session, SessionOptions};

@@ -11,13 +11,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
-use treasure::{Job, Method, Plan, Reading, Request, Sample, Session, SessionOptions, Watch};
+use treasure::{
+    Entry, Job, Method, Plan, Reading, Request, Sample, Session, SessionOptions, Watch,
+};
 
 use crate::{
     Verdict,
     failure::{Failure, Outcome},
-    input::prompts::{self, Entry},
-    interrupt,
+    input, interrupt,
     options::{
         common::Common,
         request::{
@@ -135,7 +136,7 @@ impl Compare {
         }
         self.search.check_used_by_one(&self.methods)?;
         let entries: Vec<Entry> = match &self.prompts {
-            Some(file) => prompts::read(file)?,
+            Some(file) => input::entries(file)?,
             None => self.prompt.iter().map(Entry::prompt).collect(),
         };
         if entries.iter().any(|entry| entry.template.is_some()) {

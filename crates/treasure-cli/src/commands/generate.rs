@@ -10,13 +10,15 @@ use std::{
 
 use clap::Args;
 use serde_json::{Value, json};
-use treasure::{Job, Plan, Reading, Request, Sample, Session, SessionOptions, Template, Watch};
+use treasure::{
+    Entry, Expected, Job, Plan, Reading, Request, Sample, Session, SessionOptions, Store, Template,
+    Watch,
+};
 
 use crate::{
     Verdict,
     failure::{Failure, OrFail as _, Outcome},
-    input::{self, prompts, prompts::Entry},
-    interrupt,
+    input, interrupt,
     options::{
         common::Common,
         request::{
@@ -24,15 +26,7 @@ use crate::{
             method_names,
         },
     },
-    output::{
-        number, print,
-        progress::Progress,
-        row,
-        screen::Screen,
-        store::{Expected, Store},
-        trace::TraceFile,
-        watch,
-    },
+    output::{number, print, progress::Progress, row, screen::Screen, trace::TraceFile, watch},
 };
 
 /// Generate text that a reward likes
@@ -161,7 +155,7 @@ impl Generate {
     /// What the user wants continued or filled in.
     fn entries(&self, common: &Common) -> Outcome<Vec<Entry>> {
         if let Some(file) = &self.prompts {
-            return prompts::read(file);
+            return input::entries(file);
         }
         if let Some(file) = &self.fill_in {
             let template = Some(input::read(file)?);
@@ -273,7 +267,7 @@ impl Generate {
     fn store(&self, common: &Common, starts: &[Start], plans: &[Value]) -> Outcome<Option<Store>> {
         let Some(path) = &self.files.out else { return Ok(None) };
         if !self.files.resume {
-            return Store::create(path).map(Some);
+            return Ok(Some(Store::create(path)?));
         }
         let prompts: Vec<&str> = starts.iter().map(|start| start.begins.as_str()).collect();
         let plans: Vec<&Value> = starts.iter().map(|start| &plans[start.plan]).collect();

@@ -1,6 +1,6 @@
-//! The `--out` file: append-only JSON Lines that a killed run can continue.
+//! A file of rows: append-only JSON Lines that a killed run can continue.
 //!
-//! Guarantees: a row is written whole and in job order; `--resume` keeps every finished row, repeats
+//! Guarantees: a row is written whole and in job order; resuming keeps every finished row, repeats
 //! none, recovers a truncated last line (and says so) and refuses rows of another plan; two runs never
 //! write one file.
 
@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::failure::{Failure, Outcome};
+use crate::{Error, ErrorKind, Result};
 
 /// Which row: the prompt's place in the run and the sample's number.
 pub type Identity = (u64, u64);
@@ -27,7 +27,7 @@ pub struct Expected<'a> {
     pub plans: &'a [&'a Value],
 }
 
-/// An open `--out` file.
+/// An open file of rows.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -41,23 +41,21 @@ pub struct Store {
 
 impl Store {
     /// Opens a new or empty file.
-    pub fn create(path: &Path) -> Outcome<Self> {
+    pub fn create(path: &Path) -> Result<Self> {
         let fresh = !path.exists();
         let mut store = Self::open(path, fresh)?;
         let length = store.file.metadata()?.len();
         if length > 0 {
-            return Err(Failure::new(format!(
-                "{}: the file already holds {length} bytes",
-                path.display()
-            ))
-            .hint("continue it with --resume, name another file, or remove it first"));
+            let message = format!("{}: the file already holds {length} bytes", path.display());
+            return Err(Error::new(ErrorKind::Io, message)
+                .with_hint("resume it, name another file, or remove it first"));
         }
         store.file.seek(SeekFrom::End(0))?;
         Ok(store)
     }
 
     /// Opens a file to continue it.
-    pub fn resume(path: &Path, expected: Expected<'_>) -> Outcome<Self> {
+    pub fn resume(path: &Path, expected: Expected<'_>) -> Result<Self> {
         let fresh = !path.exists();
         let mut store = Self::open(path, fresh)?;
         let mut bytes = Vec::new();
@@ -69,13 +67,13 @@ impl Store {
             if line.is_empty() {
                 continue;
             }
-            let identity = identify(line, expected).map_err(|failure| {
-                failure.context(format!("{name}:{}: cannot resume", number + 1)).hint(
-                    "repeat the command that began this file, or write to another file with --out",
-                )
+            let identity = identify(line, expected).map_err(|error| {
+                error
+                    .context(format!("{name}:{}: cannot resume", number + 1))
+                    .with_hint("repeat the run that began this file, or write to another file")
             })?;
             if !store.done.insert(identity) {
-                return Err(Failure::new(format!(
+                return Err(wrong(format!(
                     "{name}:{}: prompt {} sample {} is there twice",
                     number + 1,
                     identity.0,
@@ -91,12 +89,12 @@ impl Store {
         Ok(store)
     }
 
-    fn open(path: &Path, fresh: bool) -> Outcome<Self> {
+    fn open(path: &Path, fresh: bool) -> Result<Self> {
         if let Ok(what) = path.metadata()
             && !what.is_file()
         {
-            return Err(Failure::new(format!("{}: is no ordinary file", path.display()))
-                .hint("--out needs a file that can be continued; print rows with --json instead"));
+            return Err(wrong(format!("{}: is no ordinary file", path.display()))
+                .with_hint("rows need a file that can be continued; print them instead"));
         }
         let file = OpenOptions::new()
             .read(true)
@@ -105,14 +103,11 @@ impl Store {
             .truncate(false)
             .open(path)
             .map_err(|error| {
-                Failure::new(error).context(format!("{}: cannot be written", path.display()))
+                Error::from(error).context(format!("{}: cannot be written", path.display()))
             })?;
         if file.try_lock().is_err() {
-            return Err(Failure::new(format!(
-                "{}: another process is writing this file",
-                path.display()
-            ))
-            .hint("wait for it to finish, or name another file"));
+            return Err(wrong(format!("{}: another process is writing this file", path.display()))
+                .with_hint("wait for it to finish, or name another file"));
         }
         Ok(Self { path: path.into(), file, done: HashSet::new(), fresh, recovered: 0 })
     }
@@ -133,15 +128,15 @@ impl Store {
     }
 
     /// Appends a row, whole or not at all. `line` carries no line break.
-    pub fn append(&mut self, identity: Identity, line: &str) -> Outcome<()> {
+    pub fn append(&mut self, identity: Identity, line: &str) -> Result<()> {
         let start = self.file.stream_position()?;
         let written = self.file.write_all(format!("{line}\n").as_bytes());
         if let Err(error) = written.and_then(|()| self.file.flush()) {
             // A full disk leaves part of a line behind: take it back, the finished rows stay.
             let _ = self.file.set_len(start);
-            return Err(Failure::new(error)
+            return Err(Error::from(error)
                 .context(format!("{}: cannot be written", self.path.display()))
-                .hint("the finished rows are kept: make room and continue with --resume"));
+                .with_hint("the finished rows are kept: make room and resume"));
         }
         self.fresh = false;
         self.done.insert(identity);
@@ -157,36 +152,39 @@ impl Drop for Store {
     }
 }
 
+/// Rows that cannot be used.
+fn wrong(message: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Io, message)
+}
+
 /// Which row a line is, after checking that this run would have written it.
-fn identify(line: &[u8], expected: Expected<'_>) -> Outcome<Identity> {
+fn identify(line: &[u8], expected: Expected<'_>) -> Result<Identity> {
     let prompts = expected.prompts;
     let row: Value = serde_json::from_slice(line)
-        .map_err(|error| Failure::new(format!("expected a JSON row, {error}")))?;
+        .map_err(|error| wrong(format!("expected a JSON row, {error}")))?;
     let number = |field: &str| {
         row.get(field)
             .and_then(Value::as_u64)
-            .ok_or_else(|| Failure::new(format!("`{field}`: expected a number in the row")))
+            .ok_or_else(|| wrong(format!("`{field}`: expected a number in the row")))
     };
     let identity = (number("prompt_index")?, number("sample")?);
     let place = usize::try_from(identity.0).ok().filter(|&at| at < prompts.len());
     let place = place.ok_or_else(|| {
         let last = prompts.len().saturating_sub(1);
-        Failure::new(format!("`prompt_index`: expected 0 to {last}, got {}", identity.0))
+        wrong(format!("`prompt_index`: expected 0 to {last}, got {}", identity.0))
     })?;
     let got = row.get("prompt").and_then(Value::as_str).unwrap_or_default();
     if got != prompts[place] {
-        return Err(Failure::new(format!("`prompt`: expected {:?}, got {got:?}", prompts[place])));
+        return Err(wrong(format!("`prompt`: expected {:?}, got {got:?}", prompts[place])));
     }
     let plan = row.get("plan").unwrap_or(&Value::Null);
     if plan.get("keys").is_none() && expected.plans[place].get("keys").is_some() {
-        return Err(Failure::new(
-            "the rows were made by an older program, whose seeds mean other texts",
-        )
-        .hint("write to another file: old and new rows do not belong together"));
+        return Err(wrong("the rows were made by an older program, whose seeds mean other texts")
+            .with_hint("write to another file: old and new rows do not belong together"));
     }
     let differences = differences(expected.plans[place], plan);
     if !differences.is_empty() {
-        return Err(Failure::new(format!("another plan: {}", differences.join(", "))));
+        return Err(wrong(format!("another plan: {}", differences.join(", "))));
     }
     Ok(identity)
 }
@@ -219,7 +217,7 @@ mod tests {
             .to_string()
     }
 
-    fn resume(path: &Path) -> Outcome<Store> {
+    fn resume(path: &Path) -> Result<Store> {
         let plan = json!({"length": 8});
         Store::resume(path, Expected { prompts: &["a"], plans: &[&plan] })
     }
@@ -260,7 +258,7 @@ mod tests {
         ] {
             let content = format!("{line}\n{{\"trunc");
             std::fs::write(&path, &content).unwrap();
-            let error = resume(&path).unwrap_err().to_string();
+            let error = resume(&path).unwrap_err().chain().join(": ");
             assert!(error.contains(message), "{error}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
@@ -272,7 +270,7 @@ mod tests {
         let path = dir.path().join("out.jsonl");
         let line = row("a", 0, 0, 8);
         std::fs::write(&path, format!("{line}\n{line}\n")).unwrap();
-        let error = resume(&path).unwrap_err().to_string();
+        let error = resume(&path).unwrap_err().chain().join(": ");
         assert!(error.contains(":2: prompt 0 sample 0 is there twice"), "{error}");
     }
 
@@ -283,8 +281,8 @@ mod tests {
         drop(Store::create(&path).unwrap());
         assert!(!path.exists());
         std::fs::write(&path, "something").unwrap();
-        let error = Store::create(&path).unwrap_err().to_string();
-        assert!(error.contains("hint: continue it with --resume"), "{error}");
+        let error = Store::create(&path).unwrap_err();
+        assert!(error.hint().unwrap().starts_with("resume it"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "something");
     }
 }

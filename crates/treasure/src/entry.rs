@@ -3,12 +3,9 @@
 //! A row that is none of these is an error that names the file and the line; nothing is skipped but
 //! blank lines.
 
-use std::path::Path;
-
 use serde_json::{Map, Value};
-use treasure::ROW_FIELDS;
 
-use crate::failure::{Failure, Outcome};
+use crate::{Error, ROW_FIELDS, Result};
 
 /// A row of a prompt file: where a text begins, and what else the caller wrote beside it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,37 +25,31 @@ impl Entry {
     }
 }
 
-/// Reads all entries of a file (`-` is standard input), in order.
-pub fn read(path: &Path) -> Outcome<Vec<Entry>> {
-    let name = path.display();
-    let content = super::read(path).map_err(|failure| {
-        failure.hint(
-            "--prompts takes a JSON Lines file, one {\"prompt\": \"…\"} a line; a prompt itself is given without an option",
-        )
-    })?;
-    let mut prompts = Vec::new();
-    for (number, line) in content.lines().enumerate() {
-        if line.trim().is_empty() {
-            continue;
+impl Entry {
+    /// All entries of a text in JSON Lines, in order; `name` is its file's, for messages.
+    pub fn read_lines(text: &str, name: &str) -> Result<Vec<Self>> {
+        let mut entries = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let entry = entry_of(line).map_err(|message| {
+                Error::request(format!("{name}:{}: {message}", number + 1)).with_hint(
+                    "a row is {\"prompt\": \"…\"}, {\"template\": \"…\"}, {\"context_string\": \"…\"} or {\"messages\": [{\"role\": \"user\", \"content\": \"…\"}]}",
+                )
+            })?;
+            entries.push(entry);
         }
-        let entry = entry_of(line).map_err(|message| {
-            Failure::new(format!("{name}:{}: {message}", number + 1)).hint(
-                "a row is {\"prompt\": \"…\"}, {\"template\": \"…\"}, {\"context_string\": \"…\"} or {\"messages\": [{\"role\": \"user\", \"content\": \"…\"}]}",
-            )
-        })?;
-        prompts.push(entry);
+        if entries.is_empty() {
+            let message = format!("{name}: expected at least one prompt, got an empty file");
+            return Err(Error::request(message).with_hint("write one {\"prompt\": \"…\"} a line"));
+        }
+        Ok(entries)
     }
-    if prompts.is_empty() {
-        return Err(Failure::new(format!(
-            "{name}: expected at least one prompt, got an empty file"
-        ))
-        .hint("write one {\"prompt\": \"…\"} a line"));
-    }
-    Ok(prompts)
 }
 
 /// What one row says.
-fn entry_of(line: &str) -> Result<Entry, String> {
+fn entry_of(line: &str) -> std::result::Result<Entry, String> {
     let row: Value =
         serde_json::from_str(line).map_err(|error| format!("expected a JSON object, {error}"))?;
     let Value::Object(mut row) = row else {
@@ -106,7 +97,7 @@ fn entry_of(line: &str) -> Result<Entry, String> {
 
 /// The contents of the messages, a blank line between two. Roles are dropped: masked diffusion
 /// base models know no chat format.
-fn join(messages: &[Value]) -> Result<String, String> {
+fn join(messages: &[Value]) -> std::result::Result<String, String> {
     let mut contents = Vec::with_capacity(messages.len());
     for (number, message) in messages.iter().enumerate() {
         match message.get("content") {
@@ -131,14 +122,10 @@ fn kind(value: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
-    fn read_text(text: &str) -> Outcome<Vec<Entry>> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), text).unwrap();
-        read(file.path())
+    fn read_text(text: &str) -> Result<Vec<Entry>> {
+        Entry::read_lines(text, "prompts.jsonl")
     }
 
     #[test]
