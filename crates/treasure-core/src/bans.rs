@@ -33,6 +33,16 @@ impl Bans {
         self
     }
 
+    /// The tokens forbidden everywhere, in increasing order.
+    pub fn anywhere(&self) -> &[TokenId] {
+        &self.everywhere
+    }
+
+    /// The tokens forbidden at every position below another, in increasing order.
+    pub fn early(&self) -> &[(TokenId, usize)] {
+        &self.before
+    }
+
     /// The distinct tokens forbidden at a position, in increasing order.
     pub fn at(&self, position: usize) -> Vec<TokenId> {
         let mut banned = self.everywhere.clone();

@@ -90,6 +90,8 @@ fn described(field: &str) -> Value {
     let count = |least: u64, description: &str| json!({"type": "integer", "minimum": least, "description": description});
     match field {
         "template" => text("A text with holes instead of a prompt: `The [MASK:5] was [MASK:12].`"),
+        "text" => text("A finished text to make better, with the method `refine`."),
+        "keep" => text("What must not change in it, as a regular expression."),
         "matches" => text("The continuation matches this regular expression, whole."),
         "json_schema" => json!({
             "type": ["object", "boolean"],

@@ -70,7 +70,7 @@ impl Rules {
     pub fn of(model: &dyn TextModel) -> Result<Self> {
         let bytes = model.tokenizer()?.bytes()?;
         let facts = model.facts();
-        let ends: Vec<_> = crate::start::end_of(model)?.into_iter().collect();
+        let ends = crate::start::ends_of(model)?;
         let vocabulary: Vocabulary = bytes.vocabulary(facts.vocab_size, &ends, &facts.never)?;
         Ok(Self { cache: Cache::new(vocabulary.into(), Limits::default()), opening: bytes.start })
     }

@@ -17,6 +17,11 @@ pub trait TextModel: Denoiser + Detokenize {
 
     /// The token that ends a text.
     fn eos_id(&self) -> Option<TokenId>;
+
+    /// Every token that ends a text, where there are several: an end of turn beside the end of text.
+    fn end_ids(&self) -> Vec<TokenId> {
+        self.eos_id().into_iter().collect()
+    }
 }
 
 /// Whose conventions a text follows.
@@ -70,7 +75,7 @@ impl Start {
         let hole = Part::Hole { tokens: length, rule: None };
         let parts = [Part::Fixed(prompt.into()), hole];
         let mut start = Self::assemble(model, &parts)?;
-        start.ends = Boundary::of(model)?.end.into_iter().collect();
+        start.ends = Boundary::of(model)?.ends;
         let first = start.state.masked().next().unwrap_or(0);
         for &end in &start.ends {
             start.bans = start.bans.before(end, first + min_length);
@@ -105,7 +110,7 @@ impl Start {
     /// A template. Its holes never end the text: the rest of the template follows.
     pub fn template(model: &dyn TextModel, parts: &[Part]) -> Result<Self> {
         let mut start = Self::assemble(model, parts)?;
-        if let Some(end) = Boundary::of(model)?.end {
+        for end in Boundary::of(model)?.ends {
             start.bans = start.bans.everywhere(end);
         }
         Ok(start)
@@ -167,7 +172,7 @@ impl Start {
             .special_ids()
             .into_iter()
             .chain(boundary.begin)
-            .filter(|&id| Some(id) != boundary.end)
+            .filter(|id| !boundary.ends.contains(id))
             .fold(Bans::none(), Bans::everywhere);
         Ok(Self {
             state: MaskedSeq::from_slots(slots),
@@ -179,27 +184,27 @@ impl Start {
     }
 }
 
-/// The token that ends a text.
-pub(crate) fn end_of(model: &dyn TextModel) -> Result<Option<TokenId>> {
-    Ok(Boundary::of(model)?.end)
+/// The tokens that end a text.
+pub(crate) fn ends_of(model: &dyn TextModel) -> Result<Vec<TokenId>> {
+    Ok(Boundary::of(model)?.ends)
 }
 
 /// The tokens a text begins and ends with.
 struct Boundary {
     begin: Option<TokenId>,
-    end: Option<TokenId>,
+    ends: Vec<TokenId>,
 }
 
 impl Boundary {
     /// What tokenizer or config say. GPT-2's vocabulary often comes without either: there one token,
     /// `<|endoftext|>`, does both.
     fn of(model: &dyn TextModel) -> Result<Self> {
-        let (begin, end) = (model.bos_id(), model.eos_id());
-        if begin.is_some() || end.is_some() {
-            return Ok(Self { begin, end });
+        let (begin, ends) = (model.bos_id(), model.end_ids());
+        if begin.is_some() || !ends.is_empty() {
+            return Ok(Self { begin, ends });
         }
         let both = model.tokenizer()?.id("<|endoftext|>");
-        Ok(Self { begin: both, end: both })
+        Ok(Self { begin: both, ends: both.into_iter().collect() })
     }
 }
 
@@ -232,7 +237,7 @@ fn opening(
         before.extend(boundary.begin);
     }
     // An end of text after the masks would tell the model where to stop.
-    after.retain(|&id| Some(id) != boundary.end);
+    after.retain(|id| !boundary.ends.contains(id));
     let opening = before.into_iter().chain(plain).map(Some).collect();
     Ok((opening, after))
 }

@@ -10,6 +10,22 @@ use treasure_rewards::{
 
 use crate::Preset;
 
+/// Shipped judges that no search is paid for, by the reward they check.
+pub const HELD_OUT_JUDGES: [(&str, &str); 7] = [
+    ("sentiment=positive", "hf:pocket/judge-sentiment-heldout#positive"),
+    ("sentiment=neutral", "hf:pocket/judge-sentiment-heldout#neutral"),
+    ("sentiment=negative", "hf:pocket/judge-sentiment-heldout#negative"),
+    ("toxicity", "hf:pocket/judge-toxicity-heldout#toxic"),
+    ("no-toxicity", "hf:pocket/judge-toxicity-heldout#neutral"),
+    ("cola", "hf:pocket/judge-acceptability-heldout#acceptable"),
+    ("perplexity", "nelbo:pocket"),
+];
+
+/// The shipped judge that checks a shipped reward without taking part in a search for it.
+pub fn held_out_judge(reward: &str) -> Option<&'static str> {
+    HELD_OUT_JUDGES.iter().find(|(own, _)| *own == reward).map(|(_, judge)| *judge)
+}
+
 /// Tokens to generate.
 pub(crate) const LENGTH: usize = 48;
 /// Tokens before an end of text.

@@ -42,6 +42,9 @@ pub struct Frame {
     pub nfe: u64,
     /// Reward calls so far.
     pub reward_calls: u64,
+    /// The sequence itself, for programs; no part of the JSON.
+    #[serde(skip)]
+    pub ids: Vec<Option<TokenId>>,
 }
 
 /// Somebody who sees every step of a text; `Break` stops the search.
@@ -152,6 +155,7 @@ impl<'a, 'w> Follower<'a, 'w> {
             reward: step.best_reward,
             nfe: step.cost.nfe,
             reward_calls: step.cost.reward_calls,
+            ids: state.seq.slots().collect(),
         })
     }
 }

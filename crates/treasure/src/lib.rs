@@ -19,6 +19,7 @@ mod bounds;
 mod defaults;
 mod error;
 mod frame;
+mod given;
 mod key;
 mod nearest;
 mod plan;
@@ -30,6 +31,7 @@ mod session;
 mod writer;
 
 pub use bounds::{BOUNDS, Bound};
+pub use defaults::{HELD_OUT_JUDGES, held_out_judge};
 pub use error::{Error, ErrorKind, Result};
 pub use frame::{Frame, FrameToken, Show, Tell};
 pub use key::{KEYS, sample_key, start_key};

@@ -14,7 +14,7 @@ use treasure_rewards::{
 
 use treasure_text::{Conventions, Part, Rule, Start, TextModel};
 
-use crate::{Error, KEYS, Request, Result, Template, bounds, defaults};
+use crate::{Error, KEYS, Request, Result, Template, bounds, defaults, given::Given};
 
 /// Whose conventions a run follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +84,7 @@ pub struct Plan {
     template_text: Option<String>,
     /// What the continuation of a prompt must be.
     pub rule: Option<Rule>,
+    pub(crate) given: Option<Given>,
     /// Generated tokens.
     pub length: usize,
     /// No end of text before this many.
@@ -126,6 +127,7 @@ impl Plan {
                 rule.check()?;
             }
         }
+        let given = given(request)?;
         let (length, min_length) = lengths(request, preset, template.as_ref())?;
         let reward: Spec = request.reward.as_deref().unwrap_or("perplexity").parse()?;
         let screen = request.screen.as_deref().map(|text| spec("screen", text)).transpose()?;
@@ -167,6 +169,7 @@ impl Plan {
             template,
             template_text: request.template.clone(),
             rule,
+            given,
             length,
             min_length,
             samples,
@@ -216,12 +219,19 @@ impl Plan {
             if let Value::Object(rest) = rest {
                 plan.extend(rest);
             }
+            if let Some(given) = &self.given {
+                plan.insert("text".into(), json!(given.text));
+                plan.insert("keep".into(), json!(given.keep));
+            }
         }
         plan
     }
 
     /// Where a search starts.
     pub(crate) fn start(&self, model: &dyn TextModel, prompt: &str) -> Result<Start> {
+        if let Some(given) = &self.given {
+            return given.start(model);
+        }
         let start = match &self.template {
             Some(template) => Start::template(model, &template.parts)?,
             None => {
@@ -275,10 +285,10 @@ impl Plan {
                 Some(value) => method += &format!(" {letter}={value}"),
             }
         }
-        let mut line = format!(
-            "plan: {} · reward {} · {method} · {} tokens",
-            self.model, self.reward, self.length
-        );
+        let mut line = format!("plan: {} · reward {} · {method}", self.model, self.reward);
+        if self.given.is_none() {
+            line += &format!(" · {} tokens", self.length);
+        }
         if self.template.is_none() && self.min_length > 0 {
             line += &format!(" (no end before {})", self.min_length);
         }
@@ -355,11 +365,39 @@ fn load_options(request: &Request) -> Result<LoadOptions> {
     })
 }
 
+/// The finished text of a request, if it has one.
+fn given(request: &Request) -> Result<Option<Given>> {
+    let Some(text) = &request.text else {
+        return match request.keep {
+            Some(_) => Err(Error::request("keep: expected a text beside it, got none")),
+            None => Ok(None),
+        };
+    };
+    if request.prompt.as_deref().is_some_and(|prompt| !prompt.is_empty())
+        || request.template.is_some()
+    {
+        return Err(Error::request("text: expected a text alone, got a prompt or template too"));
+    }
+    if rule(request)?.is_some() {
+        return Err(Error::request("text: a finished text is refined without constraints"));
+    }
+    let method = request.method.as_deref().unwrap_or("treasure");
+    if method != "refine" {
+        return Err(Error::request(format!("text: method {method} has no use for it"))
+            .with_hint("choose the method refine, or give the beginning as a prompt"));
+    }
+    Given::new(text.clone(), request.keep.clone()).map(Some)
+}
+
 fn lengths(
     request: &Request,
     preset: Preset,
     template: Option<&Template>,
 ) -> Result<(usize, usize)> {
+    if request.text.is_some() {
+        // As many as the text has, which its tokenizer will say.
+        return Ok((0, 0));
+    }
     if let Some(template) = template {
         for (given, option) in [(request.length, "length"), (request.min_length, "min_length")] {
             if given.is_some_and(|given| given != template.n_masks()) {

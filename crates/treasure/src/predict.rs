@@ -1,11 +1,11 @@
 //! What a denoiser would put at each mask.
 
 use serde::{Deserialize, Serialize};
-use treasure_core::{At, Bans, Denoiser as _, MaskedSeq, Question, State, Want};
-use treasure_models::MaskedLm;
-use treasure_text::Start;
+use treasure_core::{At, Bans, Denoiser as _, Encoding, MaskedSeq, Question, State, Want};
+use treasure_models::{MaskedLm, Tokenizer};
+use treasure_text::{Start, TextModel};
 
-use crate::{Error, Result, Template};
+use crate::{Error, ErrorKind, Result, Template};
 
 /// A token and how likely it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct Predicted {
 }
 
 /// The state of a text with holes.
-pub(crate) fn state_of(model: &MaskedLm, text: &str) -> Result<MaskedSeq> {
+pub(crate) fn state_of(model: &dyn TextModel, text: &str) -> Result<MaskedSeq> {
     Ok(Start::template(model, &Template::parse(text)?.parts)?.state)
 }
 
@@ -46,41 +46,51 @@ pub(crate) fn state_of_ids(model: &MaskedLm, slots: Vec<Option<u32>>) -> Result<
     Ok(MaskedSeq::from_slots(slots))
 }
 
-/// The likeliest tokens at every mask of a state.
-pub(crate) fn predict(
+/// A state run through a denoiser at the time of its masks.
+pub(crate) fn encoded(model: &dyn TextModel, state: &MaskedSeq) -> Result<Encoding> {
+    // All masked is the start of the diffusion, t = 1.
+    let t = state.n_masked() as f64 / state.len() as f64;
+    let mut encodings = model.encode(&[State { seq: state, t }])?;
+    encodings.pop().ok_or_else(|| Error::new(ErrorKind::Model, "expected an encoding, got none"))
+}
+
+/// A state run through a checkpoint, at a noise level if one is given.
+pub(crate) fn encoded_at(
     model: &MaskedLm,
     state: &MaskedSeq,
-    top: usize,
     sigma: Option<f64>,
-    named: bool,
-) -> Result<Vec<Predicted>> {
-    let encoding = match sigma {
+) -> Result<Encoding> {
+    match sigma {
         Some(sigma) if !(sigma.is_finite() && sigma >= 0.0) => {
-            return Err(Error::request(format!(
-                "sigma: expected a number of at least 0, got {sigma}"
-            )));
+            Err(Error::request(format!("sigma: expected a number of at least 0, got {sigma}")))
         }
         Some(_) if model.facts().time_agnostic => {
-            return Err(Error::request("sigma: this model does not look at the noise level")
-                .with_hint("leave it out: only time-conditioned models use it"));
+            Err(Error::request("sigma: this model does not look at the noise level")
+                .with_hint("leave it out: only time-conditioned models use it"))
         }
-        Some(sigma) => model.encode_at_sigma(&[state], sigma)?,
-        // All masked is the start of the diffusion, t = 1.
-        None => model
-            .encode(&[State { seq: state, t: state.n_masked() as f64 / state.len() as f64 }])?,
-    };
+        Some(sigma) => Ok(model.encode_at_sigma(&[state], sigma)?.swap_remove(0)),
+        None => encoded(model, state),
+    }
+}
+
+/// The likeliest tokens at every mask of a state.
+pub(crate) fn predict(
+    model: &dyn TextModel,
+    tokenizer: Option<&Tokenizer>,
+    state: &MaskedSeq,
+    encoding: Encoding,
+    top: usize,
+) -> Result<Vec<Predicted>> {
     let asked: Vec<At> = state.masked().map(|position| At { position, k: top }).collect();
     let want = Want { top: &asked, ..Want::default() };
     let bans = Bans::none();
-    let question = Question { seq: state, encoding: &encoding[0], bans: &bans, want };
-    let answer = model.read(&[question])?.swap_remove(0);
-    // Ids need no tokenizer: one that is not there is no reason to fetch it.
-    let tokenizer = if named { Some(model.tokenizer()?) } else { model.tokenizer_at_hand() };
+    let question = Question { seq: state, encoding: &encoding, bans: &bans, want };
+    let answer = model.read(&[question])?.pop().unwrap_or_default();
     let mut positions = Vec::new();
     for (at, list) in asked.iter().zip(&answer.top) {
         if list.is_empty() || list.iter().any(|guess| guess.logprob.is_nan()) {
             return Err(Error::new(
-                crate::ErrorKind::Model,
+                ErrorKind::Model,
                 format!("position {}: the model predicts no number", at.position),
             )
             .with_hint("the checkpoint has weights that are not finite"));

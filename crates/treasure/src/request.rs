@@ -34,6 +34,10 @@ pub struct Request {
     pub json_schema: Option<Value>,
     /// The continuation must be one of these.
     pub choices: Option<Vec<String>>,
+    /// A finished text to make better, for the method `refine`.
+    pub text: Option<String>,
+    /// What must not change in it, as a regular expression.
+    pub keep: Option<String>,
     /// What to aim for.
     pub reward: Option<String>,
     /// How the weights of rewards are held.
@@ -84,6 +88,8 @@ pub const FIELDS: &[&str] = &[
     "matches",
     "json_schema",
     "choices",
+    "text",
+    "keep",
     "reward",
     "reward_dtype",
     "judge",

@@ -74,9 +74,10 @@ impl Clock for WallClock {
 impl Parts {
     /// The text that the randomness of a job hangs on.
     pub(crate) fn start_text<'a>(&'a self, prompt: &'a str) -> std::borrow::Cow<'a, str> {
-        match &self.plan.template {
-            Some(template) => template.canonical().into(),
-            None => prompt.into(),
+        match (&self.plan.given, &self.plan.template) {
+            (Some(given), _) => given.text.as_str().into(),
+            (None, Some(template)) => template.canonical().into(),
+            (None, None) => prompt.into(),
         }
     }
 
@@ -158,6 +159,10 @@ impl Parts {
         let problem = Problem::new(state, schedule, denoiser, reward, constraint, limits)?
             .with_ends(&start.ends)
             .with_answer(plan.answer);
+        let problem = match &plan.given {
+            Some(given) => problem.with_given(&given.tokens(&*self.model, start)?)?,
+            None => problem,
+        };
         Ok(match proxy {
             Some(proxy) => problem.with_proxy(proxy),
             None => problem,

@@ -25,7 +25,7 @@ use treasure_text::{Rules, Start, TextModel};
 
 use crate::{
     Error, ErrorKind, Frame, Plan, Predicted, Request, Result, Sample,
-    predict::{predict, state_of, state_of_ids},
+    predict::{encoded, encoded_at, predict, state_of, state_of_ids},
     run::{Job, Parts, Watch, to_the_end},
 };
 
@@ -148,6 +148,16 @@ impl Session {
             rules: self.inner.rules.clone(),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// The same weights and rewards beside somebody's own denoiser, under a name that plans give.
+    #[must_use]
+    pub fn with_model(&self, name: &str, model: Arc<dyn TextModel>) -> Self {
+        let mut session = self.with_options(self.inner.options.clone());
+        if let Some(inner) = Arc::get_mut(&mut session.inner) {
+            inner.models.insert(name.to_owned(), model);
+        }
+        session
     }
 
     /// The weights this session holds.
@@ -434,7 +444,7 @@ impl Session {
         Ok(composite.breakdown(texts)?.into_iter().map(scored).collect())
     }
 
-    /// What a checkpoint would put at each mask of a text with holes.
+    /// What a denoiser would put at each mask of a text with holes.
     pub fn predict(
         &self,
         plan: &Plan,
@@ -442,8 +452,14 @@ impl Session {
         top: usize,
         sigma: Option<f64>,
     ) -> Result<Vec<Predicted>> {
+        if let (Some(own), None) = (self.inner.models.get(&plan.model), sigma) {
+            let state = state_of(&**own, text)?;
+            return predict(&**own, Some(own.tokenizer()?), &state, encoded(&**own, &state)?, top);
+        }
         let model = self.checkpoint(&plan.model, &plan.load)?;
-        predict(&model, &state_of(&model, text)?, top, sigma, true)
+        let state = state_of(&*model, text)?;
+        let encoding = encoded_at(&model, &state, sigma)?;
+        predict(&*model, Some(model.tokenizer()?), &state, encoding, top)
     }
 
     /// What a checkpoint would put at each mask among ids.
@@ -455,7 +471,10 @@ impl Session {
         sigma: Option<f64>,
     ) -> Result<Vec<Predicted>> {
         let model = self.checkpoint(&plan.model, &plan.load)?;
-        predict(&model, &state_of_ids(&model, slots)?, top, sigma, false)
+        let state = state_of_ids(&model, slots)?;
+        let encoding = encoded_at(&model, &state, sigma)?;
+        // Ids need no tokenizer: one that is not there is no reason to fetch it.
+        predict(&*model, model.tokenizer_at_hand(), &state, encoding, top)
     }
 }
 
@@ -741,15 +760,19 @@ impl TextModel for Portioned {
     fn eos_id(&self) -> Option<u32> {
         self.inner.eos_id()
     }
+
+    fn end_ids(&self) -> Vec<u32> {
+        self.inner.end_ids()
+    }
 }
 
 /// A resolver that knows the models in the binary: `pocket` is the denoiser, `pocket/NAME` any of them.
 fn pocket_resolver() -> Resolver {
     let mut resolver = Resolver::new();
     for model in treasure_pocket::MODELS {
-        resolver = resolver.with_embedded(format!("{POCKET}/{}", model.name), model.files);
+        resolver = resolver.with_packed(format!("{POCKET}/{}", model.name), || model.open());
         if model.name == "denoiser" {
-            resolver = resolver.with_embedded(POCKET, model.files);
+            resolver = resolver.with_packed(POCKET, || model.open());
         }
     }
     resolver

@@ -100,17 +100,6 @@ pub struct Compare {
     pub model: ModelOptions,
 }
 
-/// Shipped judges that no search is paid for, by the reward they check.
-const TWINS: [(&str, &str); 7] = [
-    ("sentiment=positive", "hf:pocket/judge-sentiment-heldout#positive"),
-    ("sentiment=neutral", "hf:pocket/judge-sentiment-heldout#neutral"),
-    ("sentiment=negative", "hf:pocket/judge-sentiment-heldout#negative"),
-    ("toxicity", "hf:pocket/judge-toxicity-heldout#toxic"),
-    ("no-toxicity", "hf:pocket/judge-toxicity-heldout#neutral"),
-    ("cola", "hf:pocket/judge-acceptability-heldout#acceptable"),
-    ("perplexity", "nelbo:pocket"),
-];
-
 /// More than this many particles would not fit in memory or in anybody's patience.
 const MOST: f64 = 100_000.0;
 
@@ -238,8 +227,8 @@ impl Compare {
         self.model.fill(&mut request);
         self.reward.fill(&mut request);
         if request.judge.is_empty() && treasure_pocket::model("scorer").is_some() {
-            let twin = TWINS.iter().find(|(reward, _)| *reward == self.reward.reward);
-            request.judge.extend(twin.map(|(_, judge)| (*judge).to_owned()));
+            let twin = treasure::held_out_judge(&self.reward.reward);
+            request.judge.extend(twin.map(str::to_owned));
         }
         self.limits.fill(&mut request);
         self.constraints.fill(&mut request)?;

@@ -2,16 +2,28 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use super::{EmbeddedFiles, HubRepo, Source, hub::default_cache};
 use crate::{Error, Result};
 
+/// Files of the binary that are made ready when somebody asks for them.
+#[derive(Clone)]
+struct Embedded(Arc<dyn Fn() -> EmbeddedFiles + Send + Sync>);
+
+impl fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Embedded")
+    }
+}
+
 /// Maps model names to sources. Embedded sets come first, then paths that exist, then hub ids.
 #[derive(Clone, Debug, Default)]
 pub struct Resolver {
-    embedded: BTreeMap<String, EmbeddedFiles>,
+    embedded: BTreeMap<String, Embedded>,
     cache: Option<PathBuf>,
     offline: bool,
 }
@@ -31,8 +43,19 @@ impl Resolver {
 
     /// Registers files of the binary under a name.
     #[must_use]
-    pub fn with_embedded(mut self, name: impl Into<String>, files: EmbeddedFiles) -> Self {
-        self.embedded.insert(name.into(), files);
+    pub fn with_embedded(self, name: impl Into<String>, files: EmbeddedFiles) -> Self {
+        self.with_packed(name, move || files)
+    }
+
+    /// Registers files of the binary that `unpack` makes ready at their first use; asked again, it gives the
+    /// same ones.
+    #[must_use]
+    pub fn with_packed(
+        mut self,
+        name: impl Into<String>,
+        unpack: impl Fn() -> EmbeddedFiles + Send + Sync + 'static,
+    ) -> Self {
+        self.embedded.insert(name.into(), Embedded(Arc::new(unpack)));
         self
     }
 
@@ -76,8 +99,8 @@ impl Resolver {
 
     /// The source of a model. `revision` pins a hub id and may also be written `id@revision`.
     pub fn resolve(&self, spec: &str, revision: Option<&str>) -> Result<Source> {
-        if let Some(files) = self.embedded.get(spec) {
-            return Ok(Source::Embedded { name: spec.to_owned(), files });
+        if let Some(Embedded(unpack)) = self.embedded.get(spec) {
+            return Ok(Source::Embedded { name: spec.to_owned(), files: unpack() });
         }
         let path = Path::new(spec);
         if path.is_dir() {
