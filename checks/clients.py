@@ -88,7 +88,7 @@ def busy(client):
 
     def ask(number):
         try:
-            found[number] = client.completions.create(**{**ASK, "seed": number, "max_tokens": 24})
+            found[number] = client.completions.create(**{**ASK, "seed": number})
         except openai.RateLimitError as error:
             found[number] = error
 

@@ -214,8 +214,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="of throughput")
     parser.add_argument("--json", action="store_true", help="the numbers, on the last line")
     args = parser.parse_args()
-    # A short queue, so that 64 clients see 429; threads as the machine has them.
-    server, found = Server(args.binary, "--max-queue", "32"), {}
+    # A short queue, so that 64 clients see 429; time to drain, so that SIGTERM is about what is lost and not about speed.
+    server, found = Server(args.binary, "--max-queue", "32", "--drain-seconds", "300"), {}
     try:
         (others, began), own = busy(), server.seconds()
         first_frame(server, found)
