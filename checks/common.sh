@@ -42,6 +42,8 @@ servers=()
 serve() {
   local name=$1 said="$work/$1.address" address=""
   shift
+  # Before the server: it may take a moment to begin, and its file would not be there yet.
+  : >"$said"
   "$TREASURE" serve --port 0 "$@" >"$said" 2>"$work/$name.log" &
   servers+=($!)
   trap 'kill "${servers[@]}" 2>/dev/null; wait; rm -rf "$work"' EXIT
