@@ -46,7 +46,7 @@ serve() {
   : >"$said"
   "$TREASURE" serve --port 0 "$@" >"$said" 2>"$work/$name.log" &
   servers+=($!)
-  trap 'kill "${servers[@]}" 2>/dev/null; wait; rm -rf "$work"' EXIT
+  trap 'kill "${servers[@]}" 2>/dev/null || true; wait; rm -rf "$work"' EXIT
   for _ in $(seq 600); do
     address=$(cat "$said")
     if [ -n "$address" ] && curl -sf "${address}ready" >/dev/null; then break; fi
