@@ -15,7 +15,7 @@ PROMPTS = [{"prompt": f"The {animal}", "number": n} for n, animal in enumerate([
 
 @pytest.fixture(scope="module")
 def cluster():
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
 
@@ -33,7 +33,7 @@ def expected():
 def test_two_actors_give_the_rows_of_one_process(cluster, expected):
     import treasure.ray
 
-    dataset = ray.data.from_items(PROMPTS).repartition(4)
+    dataset = ray.data.from_items(PROMPTS, override_num_blocks=4)
     made = dataset.map_batches(
         treasure.ray.Generate, fn_constructor_kwargs=dict(model="pocket", threads=1, **OPTIONS), batch_size=2, concurrency=2
     )
@@ -52,7 +52,7 @@ def test_a_lost_actor_loses_nothing(cluster, expected, tmp_path):
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().__call__(batch)
 
-    dataset = ray.data.from_items(PROMPTS).repartition(4)
+    dataset = ray.data.from_items(PROMPTS, override_num_blocks=4)
     made = dataset.map_batches(
         Fragile, fn_constructor_kwargs=dict(model="pocket", threads=1, **OPTIONS), batch_size=2, concurrency=2
     )
