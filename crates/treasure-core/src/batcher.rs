@@ -3,7 +3,7 @@
 //!
 //! Guarantee: by row invariance every search gets the numbers it would get alone, so this changes time
 //! and nothing else. A request that fails or panics fails its own search only. A model or reward that
-//! is slow holds up nobody who waits for another one.
+//! is slow holds up nobody who waits for another one, and whoever is stopped while it waits leaves at once.
 //!
 //! Each search runs on a thread of its own and holds a [`Seat`]. When every seated search waits for an
 //! answer, whoever waits for a model that is free runs all that is pending for it in one batch.
@@ -11,13 +11,16 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crate::{
-    Answer, At, Bans, Denoiser, Draw, Encoding, Facts, MaskedSeq, Question, Result, Reward, State,
-    TokenId, View, Want, guard,
+    Answer, At, Bans, Denoiser, Draw, Encoding, Error, Facts, MaskedSeq, Question, Result, Reward,
+    State, TokenId, View, Want, given_up, guard, lend, until,
 };
+
+/// How long a search waits before it looks whether it was stopped.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Where the requests of searches meet.
 #[derive(Default)]
@@ -34,6 +37,8 @@ struct Desk {
     pending: Vec<(u64, Lane, Request)>,
     busy: HashSet<Lane>,
     served: HashMap<u64, Reply>,
+    /// Tickets in service whose search waits no longer.
+    left: HashSet<u64>,
     shared: Shares,
     traffic: Traffic,
 }
@@ -175,7 +180,7 @@ impl Batcher {
     }
 
     /// Hands a request in and waits for its reply, serving a whole lane when it is time to.
-    fn ask(&self, lane: Lane, request: Request) -> Reply {
+    fn ask(&self, lane: Lane, request: Request) -> Result<Reply> {
         let mut desk = self.desk();
         let ticket = desk.tickets;
         desk.tickets += 1;
@@ -184,12 +189,22 @@ impl Batcher {
         self.changed.notify_all();
         loop {
             if let Some(reply) = desk.served.remove(&ticket) {
-                return reply;
+                return Ok(reply);
+            }
+            let mine = desk.pending.iter().any(|(other, ..)| *other == ticket);
+            if given_up() {
+                desk.waiting -= 1;
+                match mine {
+                    true => desk.pending.retain(|(other, ..)| *other != ticket),
+                    false => drop(desk.left.insert(ticket)),
+                }
+                self.changed.notify_all();
+                return Err(Error::GivenUp { whose: "a shared batch".into() });
             }
             let all_wait = desk.waiting >= desk.seated;
-            let mine = desk.pending.iter().any(|(other, ..)| *other == ticket);
             if !(all_wait && mine) || desk.busy.contains(&lane) {
-                desk = self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner);
+                let waited = self.changed.wait_timeout(desk, LOOK);
+                desk = waited.unwrap_or_else(PoisonError::into_inner).0;
                 continue;
             }
             let (batch, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut desk.pending)
@@ -202,12 +217,25 @@ impl Batcher {
                 batch.iter().map(|(.., request)| request.rows() as u64).sum::<u64>();
             desk.busy.insert(lane);
             drop(desk);
-            let replies = serve(batch);
+            let others: Vec<u64> =
+                batch.iter().map(|(other, ..)| *other).filter(|other| *other != ticket).collect();
+            // A batch is given up when nobody waits for any of it.
+            let replies = lend(|mine| {
+                let left = || {
+                    let desk = self.desk();
+                    others.iter().all(|other| desk.left.contains(other))
+                };
+                until(&|| mine() && left(), || serve(batch))
+            });
             desk = self.desk();
             desk.busy.remove(&lane);
-            // Who has a reply thinks on: the next batch waits for it.
-            desk.waiting -= replies.len();
-            desk.served.extend(replies);
+            for (ticket, reply) in replies {
+                if !desk.left.remove(&ticket) {
+                    // Who has a reply thinks on: the next batch waits for it.
+                    desk.waiting -= 1;
+                    desk.served.insert(ticket, reply);
+                }
+            }
             self.changed.notify_all();
         }
     }
@@ -334,7 +362,7 @@ impl Denoiser for Seated {
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
         let states = batch.iter().map(|state| (state.seq.clone(), state.t)).collect();
         let lane = Lane { kind: 0, whose: address(&self.inner) };
-        match self.batcher.ask(lane, Request::Encode(self.inner.clone(), states)) {
+        match self.batcher.ask(lane, Request::Encode(self.inner.clone(), states))? {
             Reply::Encodings(result) => result,
             _ => unreachable!("a ticket gets the kind of reply it asked for"),
         }
@@ -343,7 +371,7 @@ impl Denoiser for Seated {
     fn read(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
         let questions = batch.iter().map(OwnedQuestion::new).collect();
         let lane = Lane { kind: 1, whose: address(&self.inner) };
-        match self.batcher.ask(lane, Request::Read(self.inner.clone(), questions)) {
+        match self.batcher.ask(lane, Request::Read(self.inner.clone(), questions))? {
             Reply::Answers(result) => result,
             _ => unreachable!("a ticket gets the kind of reply it asked for"),
         }
@@ -372,7 +400,7 @@ impl Reward for SeatedReward<'_> {
     fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {
         let views = batch.iter().map(|&view| view.clone()).collect();
         let lane = Lane { kind: 2, whose: address(&self.shared) };
-        match self.batcher.ask(lane, Request::Score(self.shared.clone(), views)) {
+        match self.batcher.ask(lane, Request::Score(self.shared.clone(), views))? {
             Reply::Scores(result) => result,
             _ => unreachable!("a ticket gets the kind of reply it asked for"),
         }

@@ -50,6 +50,8 @@ pub struct Context<'r, 'p> {
     pub step: Step,
     /// The running estimate of the log-normaliser, if the selection keeps one.
     pub log_normalizer: Option<f64>,
+    /// The reward of the text that was given, once it was scored.
+    pub(crate) reward_before: Option<f64>,
     observer: &'r mut dyn Observer,
     pub(crate) notes: Vec<Note>,
     pub(crate) tree: Option<Vec<NodeEvent>>,
@@ -64,6 +66,7 @@ impl<'r, 'p> Context<'r, 'p> {
             key,
             step: Step::default(),
             log_normalizer: None,
+            reward_before: None,
             observer,
             notes: Vec::new(),
             tree: None,

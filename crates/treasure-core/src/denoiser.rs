@@ -127,9 +127,10 @@ pub struct Answer {
     pub logprobs: Vec<f64>,
     /// One row per asked position: log-probabilities up to a constant of the row (−∞ if banned).
     pub rows: Vec<Vec<f32>>,
-    /// Under a constraint, log of the mass of the legal tokens: one number per [`At`].
-    pub top_mass: Vec<f64>,
-    /// The same, one number per [`Draw`].
+    /// Under a constraint, what a candidate's log-probability lacks to the model's own: one list per
+    /// [`At`]. With it, sums over candidates are of the model's law.
+    pub top_mass: Vec<Vec<f64>>,
+    /// The same for drawn tokens, one number per [`Draw`].
     pub draw_mass: Vec<f64>,
     /// Under a constraint and with `argmax`: what completes the state's children.
     pub prediction: Option<Arc<Prediction>>,
@@ -165,6 +166,16 @@ pub trait Denoiser: Send + Sync {
     /// Runs the network: one encoding per state, in order. Costs one NFE per state.
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>>;
 
+    /// Forward passes that one state costs: more than one where a prediction is made of several.
+    fn passes(&self) -> u64 {
+        1
+    }
+
     /// Answers questions about encoded states, in order. Costs no NFE.
     fn read(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>>;
+
+    /// About how many bytes the encoding of a state with so many masks takes, if that is worth counting.
+    fn encoding_bytes(&self, _masks: usize) -> u64 {
+        0
+    }
 }

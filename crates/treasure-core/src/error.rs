@@ -1,6 +1,15 @@
 //! What can go wrong in a search, with the values that went wrong.
 
+use std::borrow::Cow;
+
 use crate::{Cost, StopReason};
+
+/// What a user can do about an error. Every error of these crates says it this way, in words that hold
+/// at every door: options by their names, never by flags.
+pub trait Hint: std::error::Error {
+    /// What a user can do about it, if anything.
+    fn hint(&self) -> Option<Cow<'_, str>>;
+}
 
 /// The result of a core operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -34,6 +43,12 @@ pub enum Error {
         /// What was spent.
         cost: Cost,
     },
+    /// A call that ended early because nobody waited for it any more ([`crate::given_up`]).
+    #[error("{whose}: given up")]
+    GivenUp {
+        /// The model or reward that was asked.
+        whose: String,
+    },
     /// Weights from which nothing can be drawn.
     #[error("{what}: expected weights with a positive finite sum, got {got}")]
     Weights {
@@ -62,4 +77,16 @@ pub enum Error {
         #[source]
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        let Self::Stopped { reason, .. } = self else { return None };
+        Some(Cow::Borrowed(match reason {
+            StopReason::MaxNfe => "raise max_nfe: not even one prediction was made",
+            StopReason::MaxRewardCalls => "raise max_reward_calls",
+            StopReason::Deadline => "raise max_seconds",
+            _ => "let it run a little longer",
+        }))
+    }
 }

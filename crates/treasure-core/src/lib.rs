@@ -17,6 +17,7 @@ mod dense;
 mod error;
 mod event;
 mod guard;
+mod guided;
 mod key;
 mod legal;
 mod likelihood;
@@ -38,23 +39,25 @@ mod stop;
 mod target;
 mod token_set;
 mod trace;
+mod until;
 pub mod value;
 mod width;
 
 pub use bans::Bans;
 pub use batcher::{Batcher, Seat, Traffic};
-pub use constraint::{Constraint, Fills, Legal, Positionwise};
+pub use constraint::{Ahead, Constraint, Fills, Legal, Positionwise};
 pub use context::{Context, Needs};
 pub use cost::Cost;
 pub use denoiser::{Answer, At, Candidate, Denoiser, Draw, Encoding, Facts, Question, State, Want};
 pub use dense::{Dense, Rows, answer_from_rows};
-pub use error::{Error, Result};
+pub use error::{Error, Hint, Result};
 pub use event::{Event, NodeEvent, Observer, PruneReason, Silent, StepEvent};
+pub use guided::Guided;
 pub use key::Key;
 pub use legal::Prediction;
 pub use likelihood::{Nelbo, NelboForm, nelbo};
 pub use limits::{Clock, Deadline, Flow, Halt, Limits, StopReason};
-pub use methods::{Method, Nominal, OptionError, Search};
+pub use methods::{AtOnce, Method, Nominal, OptionError, Search};
 pub use options::{
     AnswerKind, Potential, Remask, Resampling, Sampler, SelectKind, Tempering, ValueKind, WeighBy,
 };
@@ -69,4 +72,10 @@ pub use sequence::{MaskedSeq, TokenId};
 pub use target::{Target, soft_value, target};
 pub use token_set::{TokenSet, bits};
 pub use trace::{TRACE_SCHEMA, TRACE_VERSION, TraceWriter};
+pub use until::{Stopped, given_up, lend, until};
 pub use width::Width;
+
+/// The guide's method, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adding-a-method.md")]
+struct AddingAMethod;

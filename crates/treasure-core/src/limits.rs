@@ -40,7 +40,8 @@ pub struct Limits<'a> {
     pub deadline: Option<Deadline<'a>>,
     /// Stop as soon as a complete sequence has at least this reward.
     pub target_reward: Option<f64>,
-    /// Stop as soon as this is set; looked at between portions of a step.
+    /// Stop as soon as this is set; looked at between portions of a step and, by whoever asks
+    /// [`crate::given_up`], inside of a call.
     pub cancel: Option<&'a AtomicBool>,
 }
 

@@ -6,12 +6,14 @@
 mod base;
 mod best_of_n;
 mod code;
+mod dream;
 mod dsearch;
 mod dts;
 mod fk;
 mod fk_reference;
 mod greedy;
 mod iterref;
+mod llada;
 mod naive_tree;
 mod pg;
 mod refine;
@@ -24,12 +26,14 @@ mod walk;
 pub use base::{Base, Fhs};
 pub use best_of_n::BestOfN;
 pub use code::Code;
+pub use dream::{Alg, Dream};
 pub use dsearch::{Dsearch, Fall, WideWhen};
 pub use dts::{Backup, Dts, DtsStar, Policy};
 pub use fk::FkSteering;
 pub use fk_reference::FkReference;
 pub use greedy::Greedy;
 pub use iterref::IterRef;
+pub use llada::{Llada, Remasking};
 pub use naive_tree::NaiveTree;
 pub use pg::Pg;
 pub use refine::{Accept, Inner, Pick, Refine};
@@ -62,6 +66,22 @@ impl Nominal {
     }
 }
 
+/// What a method holds in memory at once, at the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AtOnce {
+    /// Sequences: parents, children and their completions.
+    pub sequences: u64,
+    /// States whose prediction is held.
+    pub states: u64,
+}
+
+impl AtOnce {
+    /// States of which each has so many completions.
+    pub fn completed(states: usize, each: usize) -> Self {
+        Self { sequences: states.saturating_mul(each.max(1)) as u64, states: states as u64 }
+    }
+}
+
 /// A search method with its options.
 ///
 /// A method draws from nothing but its key: the same problem and key give the same outcome.
@@ -79,6 +99,14 @@ pub trait Search: Send + Sync {
 
     /// What a sample with so many masks costs, before any saving.
     fn nominal_cost(&self, masks: usize) -> Nominal;
+
+    /// What is held in memory at once for a sample with so many masks: by default what one of its steps
+    /// asks for.
+    fn at_once(&self, masks: usize) -> AtOnce {
+        let (cost, steps, width) = (self.nominal_cost(masks), masks.max(1) as u64, self.width());
+        let states = cost.nfe.div_ceil(steps).max(width as u64);
+        AtOnce { sequences: states.max(cost.reward_calls.div_ceil(steps)), states }
+    }
 
     /// Whether the last population is a weighted sample of a law, from which an answer can be drawn.
     fn is_sampler(&self) -> bool {
@@ -167,6 +195,10 @@ methods! {
     Fhs(Fhs) = "fhs",
     /// First hitting, always the likeliest token.
     Greedy(Greedy) = "greedy",
+    /// The model alone, as LLaDA's own sampler runs it.
+    Llada(Llada) = "llada",
+    /// The model alone, as Dream's own sampler runs it.
+    Dream(Dream) = "dream",
     /// The best of N samples.
     Bon(BestOfN) = "bon",
     /// Feynman–Kac steering: resampled particles.
@@ -225,6 +257,12 @@ impl Method {
             return Err(OptionError::NoMethod { name: name.into() });
         };
         let mut options = plain.options();
+        // Another sampler brings its own steps along.
+        if given.get("sampler").is_some_and(|sampler| options.get("sampler") != Some(sampler)) {
+            for option in ["steps", "remask", "eta"] {
+                options.remove(option);
+            }
+        }
         options.extend(defaults.iter().map(|(key, value)| (key.clone(), value.clone())));
         let with = |options: &Map<String, Value>| {
             let mut all = options.clone();

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    methods::{Dream, Llada, Search},
+};
 
 macro_rules! named {
     ($(#[$doc:meta])* $kind:ident, $what:literal, { $($(#[$item_doc:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
@@ -190,6 +193,10 @@ pub enum Sampler {
         #[serde(default)]
         eta: Option<f64>,
     },
+    /// LLaDA's own.
+    Llada(Llada),
+    /// Dream's own.
+    Dream(Dream),
 }
 
 /// The steps of ancestral sampling where nothing is said.
@@ -202,6 +209,8 @@ impl Sampler {
     pub fn steps(&self, masks: usize) -> usize {
         match self {
             Self::Ancestral { steps } | Self::Remdm { steps, .. } => *steps,
+            Self::Llada(llada) => llada.steps.unwrap_or(masks),
+            Self::Dream(dream) => dream.steps.unwrap_or(masks),
             Self::FirstHitting | Self::Greedy => masks,
         }
     }
@@ -222,6 +231,8 @@ impl Sampler {
                 at_least_one("steps", steps)?;
                 share("eta", eta.unwrap_or(1.0))
             }
+            Self::Llada(llada) => llada.check(),
+            Self::Dream(dream) => dream.check(),
             Self::FirstHitting | Self::Greedy => Ok(()),
         }
     }
@@ -233,6 +244,8 @@ impl Sampler {
             Self::FirstHitting => "first-hitting",
             Self::Greedy => "greedy",
             Self::Remdm { .. } => "remdm",
+            Self::Llada(_) => "llada",
+            Self::Dream(_) => "dream",
         }
     }
 

@@ -66,6 +66,8 @@ pub struct Outcome {
     pub finals: Vec<Particle>,
     /// The estimate of log E exp(λ r) under the model; Feynman–Kac steering only.
     pub log_normalizer: Option<f64>,
+    /// The reward of the text that the problem was given, as given; refinement only.
+    pub reward_before: Option<f64>,
     /// Caps and other notices.
     pub notes: Vec<Note>,
     /// Every node in the order it was told, if the run was asked to keep them.

@@ -6,7 +6,8 @@
 
 use std::{
     cmp::Ordering,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic},
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use rustc_hash::FxHashMap;
@@ -14,7 +15,8 @@ use rustc_hash::FxHashMap;
 use crate::{
     Answer, AnswerKind, Bans, Constraint, Cost, Denoiser, Encoding, Error, Facts, Finished, Flow,
     Halt, Key, Limits, MaskedSeq, Observer, Question, Result, Reward, Run, Schedule, State,
-    StopReason, TokenId, TokenSet, View, Want, guard, legal,
+    StopReason, TokenId, TokenSet, View, Want, guard,
+    legal::Outlook,
     memo::{Hashed, Memo},
     methods::Search,
     schedule,
@@ -48,12 +50,17 @@ impl Encoded {
 
 type StateKey = Hashed<(Arc<MaskedSeq>, u64)>;
 
+/// States as a constraint sees them.
+type Outlooks = FxHashMap<Arc<StateKey>, Outlook>;
+
 #[derive(Debug)]
 struct Ledger {
     cost: Cost,
     encodings: Memo<StateKey, Encoding>,
     rewards: Memo<Hashed<View>, f64>,
     proxies: Memo<Hashed<View>, f64>,
+    /// What the last question under a constraint was answered from.
+    outlooks: Outlooks,
     best: Option<Finished>,
     at_target: Option<Finished>,
 }
@@ -70,6 +77,9 @@ pub(crate) struct Scored<'a> {
 /// States or texts that are run between two looks at the clock.
 const PORTION: usize = 64;
 
+/// Tokens of states that are run between two looks at the clock, unless one state has more.
+const TOKENS: usize = 1 << 14;
+
 /// One sample to search for: start state, schedule, denoiser, reward, constraint and limits.
 ///
 /// A problem serves one run at a time and forgets counts and memory when the next run begins, so the
@@ -82,6 +92,8 @@ pub struct Problem<'a> {
     reward: &'a dyn Reward,
     proxy: Option<&'a dyn Reward>,
     constraint: Arc<dyn Constraint + 'a>,
+    /// Whether more than bans says what may be placed.
+    constrained: bool,
     ends: Vec<TokenId>,
     limits: Limits<'a>,
     answer: AnswerKind,
@@ -138,6 +150,7 @@ impl<'a> Problem<'a> {
             return invalid("target reward", "a number".into(), "NaN".into());
         }
         schedule::check_domain(schedule)?;
+        let constrained = constraint.open(&start)?.is_some();
         let problem = Self {
             start: Arc::new(start),
             schedule,
@@ -145,6 +158,7 @@ impl<'a> Problem<'a> {
             reward,
             proxy: None,
             constraint: Arc::new(constraint),
+            constrained,
             ends: Vec::new(),
             limits,
             answer: AnswerKind::Final,
@@ -322,7 +336,12 @@ impl<'a> Problem<'a> {
 
     /// Whether more than bans says what may be placed.
     pub fn is_constrained(&self) -> bool {
-        matches!(self.constraint.open(&self.start), Ok(Some(_)))
+        self.constrained
+    }
+
+    /// The positions that hold padding once a token stands at `position`.
+    pub fn padding(&self, position: usize, token: TokenId) -> Range<usize> {
+        self.constraint.padding(position, token)
     }
 
     /// How many tokens may be placed at a position of a state.
@@ -333,11 +352,20 @@ impl<'a> Problem<'a> {
         excluded.retain(|&token| (token as usize) < *vocab_size);
         excluded.sort_unstable();
         excluded.dedup();
-        let Some(legal) = self.constraint.open(state)? else {
+        if !self.constrained {
             return Ok(vocab_size - excluded.len());
-        };
+        }
         let mut set = TokenSet::default();
-        legal.allowed(position, *vocab_size, &mut set);
+        let ledger = self.ledger();
+        let same = |(key, _): &(&Arc<StateKey>, &Outlook)| *key.key().0 == *state;
+        match ledger.outlooks.iter().find(same) {
+            Some((_, outlook)) => outlook.legal().allowed(position, *vocab_size, &mut set),
+            None => match self.constraint.open(state)? {
+                Some(legal) => legal.allowed(position, *vocab_size, &mut set),
+                None => set = TokenSet::all(*vocab_size),
+            },
+        }
+        drop(ledger);
         excluded.into_iter().for_each(|token| set.remove(token));
         Ok(set.count())
     }
@@ -369,15 +397,12 @@ impl<'a> Problem<'a> {
 
     /// Stops if the run was cancelled or the deadline has passed.
     pub fn check_deadline(&self) -> Flow<()> {
-        if self.limits.cancel.is_some_and(|cancel| cancel.load(atomic::Ordering::Relaxed)) {
-            return Err(Halt::Stop(StopReason::Cancelled));
-        }
-        match self.limits.deadline {
-            Some(deadline) if deadline.clock.now() >= deadline.at => {
-                Err(Halt::Stop(StopReason::Deadline))
-            }
-            _ => Ok(()),
-        }
+        self.limits.over().map_or(Ok(()), |reason| Err(Halt::Stop(reason)))
+    }
+
+    /// States that are run between two looks at the clock.
+    fn portion(&self) -> usize {
+        (TOKENS / self.start.len().max(1)).clamp(1, PORTION)
     }
 
     fn state_key(&self, seq: &Arc<MaskedSeq>, t: f64) -> StateKey {
@@ -408,7 +433,8 @@ impl<'a> Problem<'a> {
                 found.push(known);
                 fresh_of.push(index);
             }
-            if self.limits.max_nfe.is_some_and(|max| ledger.cost.nfe + fresh.len() as u64 > max) {
+            let asked = fresh.len() as u64 * self.denoiser.passes();
+            if self.limits.max_nfe.is_some_and(|max| ledger.cost.nfe + asked > max) {
                 return Err(Halt::Stop(StopReason::MaxNfe));
             }
         }
@@ -428,25 +454,30 @@ impl<'a> Problem<'a> {
                     }
                 }
             }
-            for portion in batch.chunks(PORTION) {
-                if let Err(stop) = self.check_deadline() {
-                    stopped = Some(stop);
-                    break;
+            for portion in batch.chunks(self.portion()) {
+                let call = || guard::denoiser(|| self.denoiser.encode(portion));
+                match self.check_deadline().and_then(|()| self.limits.within(call)) {
+                    Ok(encodings) => {
+                        guard::rows("encodings", portion.len(), encodings.len())?;
+                        computed.extend(encodings);
+                    }
+                    Err(Halt::Stop(reason)) => {
+                        stopped = Some(reason);
+                        break;
+                    }
+                    Err(failed) => return Err(failed),
                 }
-                let encodings = guard::denoiser(|| self.denoiser.encode(portion))?;
-                guard::rows("encodings", portion.len(), encodings.len())?;
-                computed.extend(encodings);
             }
         }
         let mut ledger = self.ledger();
-        ledger.cost.nfe += computed.len() as u64;
+        ledger.cost.nfe += computed.len() as u64 * self.denoiser.passes();
         let answered = states.len() - fresh.len();
         for (key, encoding) in fresh.into_iter().zip(&computed) {
             let weight = encoding.bytes() + key.key().0.len() * 4 + 64;
             ledger.encodings.insert(key, encoding.clone(), weight);
         }
-        if let Some(stop) = stopped {
-            return Err(stop);
+        if let Some(reason) = stopped {
+            return Err(Halt::Stop(reason));
         }
         ledger.cost.nfe_hits += answered as u64;
         Ok(states
@@ -467,34 +498,63 @@ impl<'a> Problem<'a> {
     }
 
     /// Asks about encoded states; no forward pass. A complete state has an empty answer.
-    pub fn read(&self, wants: &[(&Encoded, Want<'_>)]) -> Result<Vec<Answer>> {
-        let open = |(encoded, _): &(&Encoded, Want<'_>)| match encoded.encoding {
-            Some(_) => self.constraint.open(&encoded.seq),
-            None => Ok(None),
-        };
-        let legal: Vec<_> = wants.iter().map(open).collect::<Result<_>>()?;
-        if legal.iter().all(Option::is_none) {
+    pub fn read(&self, wants: &[(&Encoded, Want<'_>)]) -> Flow<Vec<Answer>> {
+        let mut answers = Vec::with_capacity(wants.len());
+        for portion in wants.chunks(self.portion()) {
+            self.check_deadline()?;
+            answers.extend(self.limits.within(|| self.read_portion(portion))?);
+        }
+        Ok(answers)
+    }
+
+    /// Asks about one encoded state when a search has been stopped: this much must still be possible.
+    pub(crate) fn read_at_last(&self, encoded: &Encoded, want: Want<'_>) -> Result<Answer> {
+        Ok(self.read_portion(&[(encoded, want)])?.pop().unwrap_or_default())
+    }
+
+    fn read_portion(&self, wants: &[(&Encoded, Want<'_>)]) -> Result<Vec<Answer>> {
+        if !self.constrained {
             return self.ask(wants);
         }
-        let positions: Vec<Vec<usize>> = (wants.iter().zip(&legal))
-            .map(|((encoded, want), legal)| match legal {
-                Some(_) => legal::positions(&encoded.seq, want),
-                None => Vec::new(),
+        // What was worked out for the states of the last question is at hand for this one.
+        let mut known = std::mem::take(&mut self.ledger().outlooks);
+        let keys: Vec<Option<Arc<StateKey>>> = (wants.iter())
+            .map(|(encoded, _)| {
+                encoded.encoding.as_ref()?;
+                Some(Arc::new(self.state_key(&encoded.seq, encoded.t)))
             })
             .collect();
-        let rows: Vec<_> = (wants.iter().zip(&legal).zip(&positions))
-            .map(|(((encoded, want), legal), rows)| match legal {
-                Some(_) => (*encoded, Want { rows, ..Want::default() }),
-                None => (*encoded, *want),
-            })
+        let mut outlooks = Outlooks::default();
+        let mut missing: Vec<(usize, Vec<usize>)> = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            let Some(key) = key else { continue };
+            if let Some(outlook) = known.remove(key) {
+                outlooks.insert(key.clone(), outlook);
+            } else if !outlooks.contains_key(key)
+                && !missing.iter().any(|&(other, _)| keys[other].as_ref() == Some(key))
+            {
+                missing.push((index, wants[index].0.seq.masked().collect()));
+            }
+        }
+        let questions: Vec<_> = (missing.iter())
+            .map(|(index, rows)| (wants[*index].0, Want { rows, ..Want::default() }))
             .collect();
-        let answers = self.ask(&rows)?;
-        (wants.iter().zip(legal).zip(answers))
-            .map(|(((encoded, want), legal), answer)| match legal {
-                Some(legal) => legal::answer(&encoded.seq, &*legal, want, answer.rows),
-                None => Ok(answer),
+        for (&(index, _), answer) in missing.iter().zip(self.ask(&questions)?) {
+            let (Some(key), seq) = (&keys[index], &wants[index].0.seq) else { continue };
+            if let Some(legal) = self.constraint.open(seq)? {
+                outlooks.insert(key.clone(), Outlook::new(seq, legal, answer.rows)?);
+            }
+        }
+        let answers = (wants.iter().zip(&keys))
+            .map(|((encoded, want), key)| match key.as_ref().and_then(|k| outlooks.get_mut(k)) {
+                Some(outlook) => outlook.answer(want),
+                None => Ok(self.ask(&[(*encoded, *want)])?.pop().unwrap_or_default()),
             })
-            .collect()
+            .collect::<Result<_>>();
+        if outlooks.values().map(Outlook::bytes).sum::<usize>() <= self.encoding_bytes {
+            self.ledger().outlooks = outlooks;
+        }
+        answers
     }
 
     /// Asks the denoiser, which knows the bans and no more.
@@ -536,8 +596,23 @@ impl<'a> Problem<'a> {
     }
 
     /// What the reward sees of complete sequences.
-    pub(crate) fn views(&self, completions: &[Vec<TokenId>]) -> Result<Vec<Arc<Hashed<View>>>> {
-        completions.iter().map(|tokens| view_of(self.reward, tokens)).collect()
+    pub(crate) fn views(&self, completions: &[Vec<TokenId>]) -> Flow<Vec<Arc<Hashed<View>>>> {
+        self.views_of(self.reward, completions)
+    }
+
+    fn views_of(
+        &self,
+        reward: &dyn Reward,
+        completions: &[Vec<TokenId>],
+    ) -> Flow<Vec<Arc<Hashed<View>>>> {
+        let mut views = Vec::with_capacity(completions.len());
+        for (index, tokens) in completions.iter().enumerate() {
+            if index % PORTION == PORTION - 1 {
+                self.check_deadline()?;
+            }
+            views.push(view_of(reward, tokens)?);
+        }
+        Ok(views)
     }
 
     /// Whether a view has been scored before.
@@ -594,9 +669,8 @@ impl<'a> Problem<'a> {
             expected: "a proxy reward (Problem::with_proxy)".into(),
             got: "none".into(),
         })?;
-        let views: Result<Vec<_>> =
-            completions.iter().map(|tokens| view_of(proxy, tokens)).collect();
-        let found = self.score_with(proxy, &views?, None, |ledger| &mut ledger.proxies)?;
+        let views = self.views_of(proxy, completions)?;
+        let found = self.score_with(proxy, &views, None, |ledger| &mut ledger.proxies)?;
         self.ledger().cost.proxy_calls += found.calls;
         if let Some(reason) = found.stopped {
             return Err(Halt::Stop(reason));
@@ -629,14 +703,19 @@ impl<'a> Problem<'a> {
         let mut computed: Vec<f64> = Vec::with_capacity(fresh.len());
         let mut stopped = None;
         for portion in fresh.chunks(PORTION) {
-            if let Err(Halt::Stop(reason)) = self.check_deadline() {
-                stopped = Some(reason);
-                break;
-            }
             let batch: Vec<&View> = portion.iter().map(|view| view.key()).collect();
-            let scores = guard::reward(reward, || reward.score(&batch))?;
-            guard::scores(reward, &batch, &scores)?;
-            computed.extend(scores);
+            let call = || guard::reward(reward, || reward.score(&batch));
+            match self.check_deadline().and_then(|()| self.limits.within(call)) {
+                Ok(scores) => {
+                    guard::scores(reward, &batch, &scores)?;
+                    computed.extend(scores);
+                }
+                Err(Halt::Stop(reason)) => {
+                    stopped = Some(reason);
+                    break;
+                }
+                Err(failed) => return Err(failed),
+            }
         }
         let calls = computed.len() as u64;
         let mut ledger = self.ledger();
@@ -687,6 +766,7 @@ impl Ledger {
             encodings: Memo::new(encoding_bytes),
             rewards: Memo::new(reward_bytes),
             proxies: Memo::new(reward_bytes),
+            outlooks: Outlooks::default(),
             best: None,
             at_target: None,
         }

@@ -2,13 +2,17 @@
 
 mod destinations;
 mod first_hitting;
+mod pace;
 mod parallel;
 mod remdm;
+mod unmask;
 
 pub use destinations::Destinations;
 pub use first_hitting::{FirstHitting, Order, Reveal};
+pub use pace::{Pace, Stage};
 pub use parallel::{Grid, Parallel};
 pub use remdm::Remdm;
+pub use unmask::{Surest, Unmask};
 
 use std::sync::Arc;
 
@@ -31,13 +35,23 @@ pub trait Propose: Send + Sync {
 
 /// The proposals of a [`Sampler`], drawn by slot and step.
 pub(crate) fn sampling(sampler: Sampler, candidates: impl Into<Width>) -> Box<dyn Propose> {
-    let (draws, candidates) = (DrawBy::Slot, candidates.into());
+    let candidates: Width = candidates.into();
     let reveal = match sampler {
         Sampler::Ancestral { steps } => {
-            return Box::new(Parallel { grid: Grid::Uniform(steps), candidates, draws });
+            return Box::new(Parallel {
+                grid: Grid::Uniform(steps),
+                candidates,
+                draws: DrawBy::Slot,
+            });
         }
         Sampler::Remdm { steps, remask, eta } => {
             return Box::new(Remdm { steps, remask, eta, candidates });
+        }
+        Sampler::Llada(llada) => {
+            return Box::new(Unmask { sampler: Surest::Llada(llada), candidates });
+        }
+        Sampler::Dream(dream) => {
+            return Box::new(Unmask { sampler: Surest::Dream(dream), candidates });
         }
         Sampler::FirstHitting => Reveal::Sample { candidates },
         // Argmax is certain, so candidates differ by position.
@@ -45,7 +59,7 @@ pub(crate) fn sampling(sampler: Sampler, candidates: impl Into<Width>) -> Box<dy
             Reveal::Top { beam: Width::Constant(1), groups: candidates.widest(), min_p: 0.0 }
         }
     };
-    Box::new(FirstHitting { reveal, draws, order: Order::Uniform, commit_threshold: None })
+    Box::new(FirstHitting::new(reveal))
 }
 
 /// What a draw depends on, beside the sample.

@@ -191,13 +191,17 @@ impl<'r, 'p> Run<'r, 'p> {
             best_seen: problem.best(),
             finals: concluded.finals,
             log_normalizer: self.cx.log_normalizer,
+            reward_before: self.cx.reward_before,
             notes: std::mem::take(&mut self.cx.notes),
             tree: self.cx.tree.take(),
         };
         match problem.answer() {
             AnswerKind::Final => {}
             AnswerKind::BestSeen => {
-                if let Some(best) = outcome.best_seen.clone() {
+                // A taste may see a best text that earns less than one that must not be lost.
+                let held = self.search.holds().map(|held| held.reward);
+                let higher = |best: &Finished| held.is_none_or(|held| best.reward > held);
+                if let Some(best) = outcome.best_seen.clone().filter(higher) {
                     (outcome.tokens, outcome.reward) = (best.tokens, Some(best.reward));
                     outcome.log_p = best.log_p.or(outcome.log_p);
                 }
@@ -262,6 +266,7 @@ impl<'r, 'p> Run<'r, 'p> {
             best_seen: problem.best(),
             finals: Vec::new(),
             log_normalizer: None,
+            reward_before: self.cx.reward_before,
             notes: std::mem::take(&mut self.cx.notes),
             tree: self.cx.tree.take(),
         })

@@ -12,7 +12,7 @@ pub(crate) fn filled(problem: &Problem<'_>, nodes: &[Node]) -> Result<Option<Vec
         for (seq, t) in std::iter::once(own).chain(node.origin.clone()) {
             if let Some(encoded) = problem.recall(&seq, t) {
                 let want = Want { argmax: true, ..Want::default() };
-                let answer = problem.read(&[(&encoded, want)])?.pop().unwrap_or_default();
+                let answer = problem.read_at_last(&encoded, want)?;
                 if let Some(prediction) = answer.prediction {
                     let placed = |at: usize| Some((at, node.seq.get(at)?));
                     let placed: Vec<_> = seq.masked().filter_map(placed).collect();

@@ -12,7 +12,7 @@ mod tree;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Nominal, Search, plan_of};
+use super::{AtOnce, Nominal, Search, plan_of};
 use crate::{
     Key, Problem, Result, Width,
     options::{at_least_one, named, not_negative, positive, share},
@@ -123,6 +123,12 @@ impl Search for Dts {
         Nominal::new(self.iterations.saturating_mul(masks), self.iterations)
     }
 
+    /// The whole tree stays.
+    fn at_once(&self, masks: usize) -> AtOnce {
+        let Nominal { nfe, reward_calls } = self.nominal_cost(masks);
+        AtOnce { sequences: nfe.max(reward_calls), states: 1 }
+    }
+
     fn is_sampler(&self) -> bool {
         true
     }
@@ -169,6 +175,12 @@ impl Search for DtsStar {
                 Nominal::new(self.iterations, calls)
             }
         }
+    }
+
+    /// The whole tree stays.
+    fn at_once(&self, masks: usize) -> AtOnce {
+        let Nominal { nfe, reward_calls } = self.nominal_cost(masks);
+        AtOnce { sequences: nfe.max(reward_calls), states: 1 }
     }
 
     fn plan(&self) -> Value {

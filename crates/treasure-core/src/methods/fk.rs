@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Nominal, Search, plan_since, temper};
+use super::{AtOnce, Nominal, Search, plan_since, temper};
 use crate::{
     Error, Key, Potential, Problem, Resampling, Result, Sampler, Tempering, WeighBy,
     options::{at_least_one, positive, share},
@@ -106,6 +106,10 @@ impl Search for FkSteering {
         let passes = self.particles.saturating_mul(self.sampler.passes(masks));
         let calls = self.particles.saturating_mul(events).saturating_mul(self.x0_samples);
         Nominal::new(passes, calls)
+    }
+
+    fn at_once(&self, _: usize) -> AtOnce {
+        AtOnce::completed(self.particles, self.x0_samples)
     }
 
     fn is_sampler(&self) -> bool {

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Nominal, Search, plan_of};
+use super::{AtOnce, Nominal, Search, plan_of};
 use crate::{
     Key, Potential, Problem, Result, WeighBy, Width,
     options::{at_least_one, positive},
@@ -66,6 +66,10 @@ impl Search for FkReference {
         let events = Grid::Reference.steps().div_ceil(self.resample_every.max(1));
         let calls = self.particles.saturating_mul(events).saturating_mul(self.x0_samples);
         Nominal::new(self.particles.saturating_mul(masks), calls)
+    }
+
+    fn at_once(&self, _: usize) -> AtOnce {
+        AtOnce::completed(self.particles, self.x0_samples)
     }
 
     fn plan(&self) -> Value {

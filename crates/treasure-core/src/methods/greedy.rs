@@ -45,7 +45,7 @@ impl Search for Greedy {
         let (order, draws) = (self.order, DrawBy::State);
         let parts = Population {
             size: 1,
-            propose: Box::new(FirstHitting { reveal, draws, order, commit_threshold: None }),
+            propose: Box::new(FirstHitting { draws, order, ..FirstHitting::new(reveal) }),
             value: Box::new(FinalReward),
             select: Box::new(KeepAll),
         };

@@ -11,7 +11,7 @@ mod chain;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Nominal, Search, plan_of};
+use super::{AtOnce, Nominal, Search, plan_of};
 use crate::{
     Key, Problem, Result,
     options::{at_least_one, positive, share},
@@ -40,7 +40,7 @@ pub struct IterRef {
 
 impl Default for IterRef {
     fn default() -> Self {
-        Self { tries: 4, rounds: 1, refine_every: 8, final_rounds: 4, share: 0.25, lambda: 10.0 }
+        Self { tries: 2, rounds: 1, refine_every: 0, final_rounds: 8, share: 0.25, lambda: 10.0 }
     }
 }
 
@@ -100,6 +100,11 @@ impl Search for IterRef {
             }
         }
         Nominal::new(passes, calls)
+    }
+
+    /// The tries of one round.
+    fn at_once(&self, _: usize) -> AtOnce {
+        AtOnce::completed(self.tries, 1)
     }
 
     fn is_sampler(&self) -> bool {

@@ -11,7 +11,7 @@ mod sweeps;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Nominal, Search, plan_of};
+use super::{AtOnce, Nominal, Search, plan_of};
 use crate::{
     Error, Key, Problem, Result, Sampler, WeighBy,
     options::{at_least_one, positive},
@@ -74,6 +74,11 @@ impl Search for Pg {
             let (expected, got) = ("at least 2: one is the reference".into(), "1".into());
             return Err(Error::Invalid { what: "particles", expected, got });
         }
+        if let Sampler::Llada(_) | Sampler::Dream(_) = self.sampler {
+            let expected = "a sampler that draws from the model: ancestral or first-hitting".into();
+            let got = self.sampler.name().into();
+            return Err(Error::Invalid { what: "sampler", expected, got });
+        }
         self.sampler.check()
     }
 
@@ -88,6 +93,10 @@ impl Search for Pg {
         let events = self.sampler.steps(masks).div_ceil(self.every(masks).max(1));
         let calls = paths.saturating_mul(events).saturating_mul(self.x0_samples);
         Nominal::new(paths.saturating_mul(self.sampler.passes(masks)), calls)
+    }
+
+    fn at_once(&self, _: usize) -> AtOnce {
+        AtOnce::completed(self.particles, self.x0_samples)
     }
 
     fn is_sampler(&self) -> bool {

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 pub use inner::Inner;
 
-use super::{Fhs, Method, Nominal, Search, Treasure, plan_of};
+use super::{AtOnce, Fhs, Method, Nominal, Search, Treasure, plan_of};
 use crate::{
     Error, Key, Problem, Result,
     options::{named, positive, share},
@@ -144,6 +144,11 @@ impl Search for Refine {
                 all.reward_calls.saturating_add(own.reward_calls).saturating_add(looks);
         }
         all
+    }
+
+    /// One round at a time, of which the first is the largest.
+    fn at_once(&self, masks: usize) -> AtOnce {
+        self.method().search().at_once(masks)
     }
 
     fn is_sampler(&self) -> bool {

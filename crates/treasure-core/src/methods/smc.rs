@@ -15,7 +15,7 @@ use crate::{
     Key, Problem, Resampling, Result, Tempering, Width,
     options::{at_least_one, positive, share},
     population::Population,
-    propose::{DrawBy, FirstHitting, Order, Reveal},
+    propose::{DrawBy, FirstHitting, Order, Pace, Reveal},
     run::Stepper,
     select::FullyAdapted,
     value::Resubstitute,
@@ -101,6 +101,7 @@ impl Search for Smc {
                 draws: DrawBy::Slot,
                 order: Order::Uniform,
                 commit_threshold: None,
+                pace: Pace::default(),
             }),
             value: Box::new(Resubstitute::default()),
             select: Box::new(FullyAdapted {

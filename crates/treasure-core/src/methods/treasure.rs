@@ -10,7 +10,7 @@ use crate::{
     Error, Key, Problem, Result, SelectKind, ValueKind, WeighBy, Width,
     options::{at_least_one, not_negative, share},
     population::Population,
-    propose::{DrawBy, FirstHitting, Order, Reveal},
+    propose::{DrawBy, FirstHitting, Order, Pace, Reveal},
     run::Stepper,
     select::{Nested, Select, TopM},
     value::{Posterior, PreviousArgmax, Resubstitute, SampledCompletions, Screened, Taste},
@@ -47,6 +47,10 @@ pub struct Treasure {
     pub min_p: f64,
     /// Predictions used to fill a completion before it is scored.
     pub looks: usize,
+    /// Positions of a block; blocks are finished from left to right.
+    pub block: Option<usize>,
+    /// Steps in all: with fewer than tokens, every child commits the surest others as well.
+    pub steps: Option<usize>,
 }
 
 impl Default for Treasure {
@@ -65,6 +69,8 @@ impl Default for Treasure {
             variety: 0.0,
             min_p: 0.0,
             looks: 1,
+            block: None,
+            steps: None,
         }
     }
 }
@@ -77,6 +83,10 @@ impl Treasure {
             tree_width: Width::Constant(tree_width),
             ..Self::default()
         }
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { block: self.block, steps: self.steps }
     }
 
     fn taste(&self) -> Taste {
@@ -125,6 +135,7 @@ impl Search for Treasure {
         at_least_one("groups", self.groups)?;
         at_least_one("x0 samples", self.x0_samples)?;
         at_least_one("looks", self.looks)?;
+        self.pace().check()?;
         share("commit threshold", self.commit_threshold.unwrap_or(1.0))?;
         share("screen", self.screen.unwrap_or(1.0))?;
         not_negative("prior", self.prior)?;
@@ -154,7 +165,12 @@ impl Search for Treasure {
 
     fn nominal_cost(&self, masks: usize) -> Nominal {
         let children = self.beam_width.widest().saturating_mul(self.groups);
-        let later = masks.saturating_sub(1).saturating_mul(self.tree_width.widest());
+        let later = self
+            .pace()
+            .steps(masks)
+            .min(masks)
+            .saturating_sub(1)
+            .saturating_mul(self.tree_width.widest());
         let passes = 1usize.saturating_add(later);
         let calls = passes.saturating_mul(children);
         match self.value {
@@ -170,7 +186,8 @@ impl Search for Treasure {
     /// As the paper's options stand in traces since the first edition: what is new and at the paper's
     /// value is left out.
     fn plan(&self) -> Value {
-        let mut plan = plan_since(self, &["order", "prior", "variety", "min_p", "looks"]);
+        let mut plan =
+            plan_since(self, &["order", "prior", "variety", "min_p", "looks", "block", "steps"]);
         if let Value::Object(options) = &mut plan
             && let Some(share) = options.remove("screen_share")
         {
@@ -180,6 +197,9 @@ impl Search for Treasure {
     }
 
     fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn Stepper>> {
+        if self.steps.is_some() {
+            self.pace().fits_start(problem.start())?;
+        }
         let width = self.tree_width.clone();
         let select: Box<dyn Select> = match self.select {
             SelectKind::Top => Box::new(TopM { width }),
@@ -196,6 +216,7 @@ impl Search for Treasure {
                 draws: DrawBy::State,
                 order: self.order,
                 commit_threshold: self.commit_threshold,
+                pace: self.pace(),
             }),
             value: self.valued(),
             select,

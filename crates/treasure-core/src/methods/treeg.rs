@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Nominal, Search, plan_of};
+use super::{AtOnce, Nominal, Search, plan_of};
 use crate::{
     Error, Key, Problem, Result, Sampler, Width,
     options::at_least_one,
@@ -46,7 +46,7 @@ impl Search for Treeg {
     fn check(&self) -> Result<()> {
         self.tree_width.check("tree width")?;
         at_least_one("x0 samples", self.x0_samples)?;
-        if let Sampler::Greedy | Sampler::Remdm { .. } = self.sampler {
+        if !matches!(self.sampler, Sampler::Ancestral { .. } | Sampler::FirstHitting) {
             let expected = "ancestral or first-hitting".into();
             let got = self.sampler.name().into();
             return Err(Error::Invalid { what: "sampler", expected, got });
@@ -62,6 +62,10 @@ impl Search for Treeg {
         let steps = self.sampler.steps(masks).min(masks).max(1);
         let passes = (steps - 1).saturating_mul(self.tree_width.widest()).saturating_add(1);
         Nominal::new(passes, passes.saturating_mul(self.x0_samples))
+    }
+
+    fn at_once(&self, _: usize) -> AtOnce {
+        AtOnce::completed(self.tree_width.widest(), self.x0_samples)
     }
 
     fn plan(&self) -> Value {

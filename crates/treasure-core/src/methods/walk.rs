@@ -7,7 +7,7 @@ use crate::{
     Context, Event, Flow, Key, MaskedSeq, NodeEvent, TokenId,
     context::Step,
     population::{Node, Weight, next_population},
-    propose::{DrawBy, FirstHitting, Order, Propose, Reveal},
+    propose::{DrawBy, FirstHitting, Order, Pace, Propose, Reveal},
     select::{Kept, Selection},
 };
 
@@ -19,6 +19,7 @@ pub(super) fn walk(cx: &mut Context<'_, '_>, at: &mut Vec<Node>, masks: usize) -
         draws: DrawBy::Slot,
         order: Order::Uniform,
         commit_threshold: None,
+        pace: Pace::default(),
     };
     let most = |at: &[Node]| at.iter().map(|node| node.seq.n_masked()).max().unwrap_or(0);
     while most(at) > masks {

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use rest::Rest;
 
-use super::{DrawBy, Propose, encode_parents, purpose};
+use super::{DrawBy, Pace, Propose, encode_parents, purpose};
 use crate::{
     Answer, At, Context, Draw, Encoded, Flow, Key, MaskedSeq, Want, Width,
+    legal::LEAST,
     options::named,
     population::{Child, Expanded, Node, Proposals},
 };
@@ -75,6 +76,9 @@ pub struct FirstHitting {
     pub order: Order,
     /// Also commit, in every child, the masks whose likeliest token has at least this probability.
     pub commit_threshold: Option<f64>,
+    /// Blocks that are finished one after another, and tokens committed at a step: with several, the
+    /// surest others are committed in every child.
+    pub pace: Pace,
 }
 
 /// What will be asked about one parent.
@@ -87,6 +91,34 @@ struct Branch {
 }
 
 impl FirstHitting {
+    /// One token a step at any mask, drawn by slot.
+    pub fn new(reveal: Reveal) -> Self {
+        Self {
+            reveal,
+            draws: DrawBy::Slot,
+            order: Order::Uniform,
+            commit_threshold: None,
+            pace: Pace::default(),
+        }
+    }
+
+    /// The masks of the block that is being filled. They come first among the masks of a state.
+    fn open(&self, cx: &Context<'_, '_>, seq: &MaskedSeq) -> Vec<usize> {
+        let end = self.pace.open_until(cx.problem.start(), seq);
+        seq.masked().take_while(|&position| position < end).collect()
+    }
+
+    /// Tokens that a child commits beside its own.
+    fn others(&self, cx: &Context<'_, '_>) -> usize {
+        match self.pace.steps {
+            Some(_) => {
+                let stage = self.pace.stage(cx.problem.start(), cx.step.index);
+                stage.tokens.saturating_sub(1)
+            }
+            None => 0,
+        }
+    }
+
     fn level(&self, step: usize, masks: usize) -> usize {
         match self.draws {
             DrawBy::State => masks,
@@ -151,7 +183,7 @@ impl FirstHitting {
                     let own = key.fold(purpose::POSITION).fold(candidate);
                     let position = match self.order {
                         Order::Uniform => {
-                            let free: Vec<usize> = node.seq.masked().collect();
+                            let free = self.open(cx, &node.seq);
                             free[own.below(free.len())]
                         }
                         _ => self.positions(cx, own, &node.seq, 1, seen)[0],
@@ -173,19 +205,13 @@ impl FirstHitting {
         groups: usize,
         seen: Option<&Answer>,
     ) -> Vec<usize> {
-        let mut free: Vec<usize> = seq.masked().collect();
+        let mut free = self.open(cx, seq);
         let groups = groups.min(free.len());
         match (self.order, seen) {
             (Order::LeftToRight, _) => free.truncate(groups),
             (Order::Confidence, Some(answer)) if cx.step.index > 0 => {
                 let first = free.first().copied();
-                let sure = |index: usize| {
-                    let ends = cx.problem.ends().contains(&answer.argmax[index]);
-                    match ends && Some(free[index]) != first {
-                        true => f64::NEG_INFINITY,
-                        false => answer.confidence[index],
-                    }
-                };
+                let sure = |index: usize| sure(cx, answer, index, Some(free[index]) == first);
                 let tie =
                     |index: usize| key.fold(purpose::POSITION).fold(free[index] as u64).bits();
                 let mut order: Vec<usize> = (0..free.len()).collect();
@@ -216,7 +242,7 @@ impl FirstHitting {
 
 impl Propose for FirstHitting {
     fn steps(&self, masks: usize) -> usize {
-        masks
+        self.pace.steps(masks)
     }
 
     fn propose(&self, cx: &mut Context<'_, '_>, parents: &[Node]) -> Flow<Proposals> {
@@ -231,7 +257,10 @@ impl Propose for FirstHitting {
         }
         let encoded = encode_open(cx, parents, &times)?;
         let looks = self.order == Order::Confidence;
-        let confidence = self.commit_threshold.is_some() || cx.step.needs.confidence || looks;
+        let confidence = self.commit_threshold.is_some()
+            || self.pace.steps.is_some()
+            || cx.step.needs.confidence
+            || looks;
         let argmax = cx.step.needs.argmax || confidence;
         // An order by confidence must see the masks before it can say what to ask at one of them.
         let mut seen: Vec<Option<Answer>> = vec![None; branches.len()];
@@ -290,7 +319,29 @@ impl Propose for FirstHitting {
     }
 }
 
+/// How sure the likeliest token of a mask is. An end of text is only where no mask stands before it.
+fn sure(cx: &Context<'_, '_>, answer: &Answer, index: usize, is_first: bool) -> f64 {
+    match cx.problem.ends().contains(&answer.argmax[index]) && !is_first {
+        true => f64::NEG_INFINITY,
+        false => answer.confidence[index],
+    }
+}
+
 impl FirstHitting {
+    /// The open masks of a parent with their likeliest tokens, the surest first, where a step commits
+    /// several.
+    fn surest(&self, cx: &Context<'_, '_>, node: &Node, answer: &Answer) -> Vec<(usize, u32, f64)> {
+        if self.others(cx) == 0 {
+            return Vec::new();
+        }
+        let open = self.open(cx, &node.seq);
+        let mut order: Vec<usize> = (0..open.len()).collect();
+        let rank = |index: usize| sure(cx, answer, index, index == 0);
+        order.sort_by(|&a, &b| rank(b).total_cmp(&rank(a)).then(a.cmp(&b)));
+        let mask = |index: usize| (open[index], answer.argmax[index], answer.confidence[index]);
+        order.into_iter().map(mask).collect()
+    }
+
     /// The children of one parent.
     fn children(
         &self,
@@ -308,20 +359,38 @@ impl FirstHitting {
                 .collect(),
             None => Vec::new(),
         };
+        let surest = self.surest(cx, node, answer);
         let mut push = |position, token, rank, log_p: f64, log_mass: f64| -> Flow<()> {
             let mut seq = node.seq.reveal(position, token);
             let mut log_p = node.log_p + log_p;
             let mut also = Vec::new();
+            // Where a constraint pads behind an end of text, there is nothing to ask the model about.
+            for at in cx.problem.padding(position, token) {
+                if seq.get(at).is_none() {
+                    seq.reveal_in_place(at, token);
+                    also.push((at, token));
+                }
+            }
             // Under a constraint only what agrees with the child's own legal completion is sure.
             let whole = match &answer.prediction {
-                Some(prediction) if !sure.is_empty() => {
+                Some(prediction) if !sure.is_empty() || !surest.is_empty() => {
                     Some(prediction.complete(&[(position, token)])?)
                 }
                 _ => None,
             };
             let agrees = |at: usize, token| whole.as_ref().is_none_or(|whole| whole[at] == token);
-            let others = sure.iter().filter(|&&(at, token, _)| at != position && agrees(at, token));
-            for &(at, token, confidence) in others {
+            let fills = surest.iter().filter(|&&(at, _, _)| seq.get(at).is_none());
+            // What a constraint's completion says instead of the likeliest token counts as much.
+            let fills = fills.map(|&(at, token, confidence)| match &whole {
+                Some(whole) => (at, whole[at], confidence),
+                None => (at, token, confidence),
+            });
+            let fills: Vec<_> = fills.take(self.others(cx)).collect();
+            let others = sure.iter().filter(|&&(at, token, _)| agrees(at, token));
+            for &(at, token, confidence) in others.chain(&fills) {
+                if seq.get(at).is_some() {
+                    continue;
+                }
                 seq.reveal_in_place(at, token);
                 log_p += confidence;
                 also.push((at, token));
@@ -345,27 +414,29 @@ impl FirstHitting {
             _ => 0.0,
         };
         let groups = (branch.top.len() as f64).ln();
-        // What is not legal is no part of the law: the mass that is left says how much of it is.
-        let legal = |masses: &[f64], index: usize| masses.get(index).copied().unwrap_or(0.0);
+        // A child stands for the model's own law, of which a constraint leaves a part.
+        let lack = |masses: &[f64], index: usize| masses.get(index).copied().unwrap_or(0.0);
         for (index, (at, top)) in branch.top.iter().zip(&answer.top).enumerate() {
-            let groups = groups - legal(&answer.top_mass, index);
+            let lacks = answer.top_mass.get(index).map_or(&[][..], Vec::as_slice);
             let likeliest = top.first().map_or(0.0, |best| best.logprob);
             for (rank, candidate) in top.iter().enumerate() {
                 let likely = (candidate.logprob - likeliest).exp() >= min_p;
                 if likely || rank < ALWAYS_TRIED {
                     let logprob = candidate.logprob;
-                    push(at.position, candidate.token, rank, logprob, logprob - groups)?; // Alg. 1, line 5
+                    let lack = lack(lacks, rank);
+                    let log_mass = logprob - (groups - lack);
+                    let log_p = logprob.max(LEAST);
+                    push(at.position, candidate.token, rank, log_p, log_mass)?; // Alg. 1, line 5
                 }
             }
         }
         if let Some(Rest { position, token, log_p, log_mass }) = rest {
-            let log_mass = log_mass + legal(&answer.top_mass, 0);
             push(position, token, answer.top[0].len(), log_p, log_mass)?;
         }
         if let Reveal::Sample { .. } = self.reveal {
             let share = -(branch.draws.len() as f64).ln();
             for (rank, (draw, &token)) in branch.draws.iter().zip(&answer.draws).enumerate() {
-                let log_mass = share + legal(&answer.draw_mass, rank);
+                let log_mass = share + lack(&answer.draw_mass, rank);
                 push(draw.position, token, rank, 0.0, log_mass)?;
             }
         }

@@ -4,7 +4,7 @@
 
 use super::{Value, Valued, encode_children, plain};
 use crate::{
-    Context, Draw, Encoded, Flow, Key, Needs, Problem, Result, TokenId, Want, WeighBy,
+    Context, Draw, Encoded, Flow, Key, Needs, Problem, TokenId, Want, WeighBy,
     population::{Node, Proposals},
     propose::{DrawBy, purpose},
 };
@@ -16,32 +16,37 @@ pub fn log_mean_exp(lambda: f64, rewards: &[f64]) -> f64 {
     (top + (sum / rewards.len() as f64).ln()) / lambda
 }
 
+/// Completions that are drawn between two looks at the clock.
+const PORTION: usize = 1024;
+
 /// `samples` independent completions of a state from its prediction, each mask on its own. No NFE.
 pub fn sample_completions(
     problem: &Problem<'_>,
     encoded: &Encoded,
     key: Key,
     samples: usize,
-) -> Result<Vec<Vec<TokenId>>> {
+) -> Flow<Vec<Vec<TokenId>>> {
     let masks: Vec<usize> = encoded.seq().masked().collect();
-    let draws: Vec<Draw> = (0..samples as u64)
-        .flat_map(|sample| {
-            let key = key.fold(purpose::COMPLETION).fold(sample);
-            let text = sample as u32;
-            let u = move |at: usize| key.fold(at as u64).uniform();
-            masks.iter().map(move |&position| Draw { position, u: u(position), text })
-        })
-        .collect();
-    if draws.is_empty() {
+    if masks.is_empty() {
         return Ok(vec![encoded.seq().complete_with([]); samples]);
     }
-    let want = Want { draws: &draws, ..Want::default() };
-    let answer = problem.read(&[(encoded, want)])?.pop().unwrap_or_default();
-    Ok(answer
-        .draws
-        .chunks(masks.len())
-        .map(|fill| encoded.seq().complete_with(fill.iter().copied()))
-        .collect())
+    let mut completions = Vec::with_capacity(samples);
+    for first in (0..samples).step_by(PORTION) {
+        let portion = first as u64..samples.min(first + PORTION) as u64;
+        let draws: Vec<Draw> = portion
+            .flat_map(|sample| {
+                let key = key.fold(purpose::COMPLETION).fold(sample);
+                let text = sample as u32;
+                let u = move |at: usize| key.fold(at as u64).uniform();
+                masks.iter().map(move |&position| Draw { position, u: u(position), text })
+            })
+            .collect();
+        let want = Want { draws: &draws, ..Want::default() };
+        let answer = problem.read(&[(encoded, want)])?.pop().unwrap_or_default();
+        let fills = answer.draws.chunks(masks.len());
+        completions.extend(fills.map(|fill| encoded.seq().complete_with(fill.iter().copied())));
+    }
+    Ok(completions)
 }
 
 /// The soft mean of the rewards of sampled completions, drawn afresh for each child.

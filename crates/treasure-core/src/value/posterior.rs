@@ -43,10 +43,14 @@ impl Value for Posterior {
                 Some(tokens) => Completion { tokens: tokens.to_vec(), fills: 0.0 },
                 None => {
                     let answer = answers.next().unwrap_or_default();
-                    Completion {
-                        tokens: child.seq.complete_with(answer.argmax),
-                        fills: answer.confidence.iter().sum(),
-                    }
+                    let fills = match &answer.prediction {
+                        Some(_) if !confidence => 0.0,
+                        Some(prediction) => {
+                            prediction.log_p(&child.seq.complete_with(answer.argmax.clone()))
+                        }
+                        None => answer.confidence.iter().sum(),
+                    };
+                    Completion { tokens: child.seq.complete_with(answer.argmax), fills }
                 }
             })
             .collect();

@@ -34,11 +34,15 @@ impl Value for PreviousArgmax {
                 None => {
                     let (parent, expanded) =
                         (&parents[child.parent], &proposals.parents[child.parent]);
-                    Completion {
-                        tokens: parent.seq.complete_with(expanded.argmax.iter().copied()),
-                        // The text is the parent's: what the child committed is no part of it.
-                        fills: expanded.confidence.iter().sum::<f64>() + parent.log_p - child.log_p,
-                    }
+                    let tokens = parent.seq.complete_with(expanded.argmax.iter().copied());
+                    let fills: f64 = match &expanded.prediction {
+                        Some(prediction) if !expanded.confidence.is_empty() => {
+                            prediction.log_p(&tokens)
+                        }
+                        _ => expanded.confidence.iter().sum(),
+                    };
+                    // The text is the parent's: what the child committed is no part of it.
+                    Completion { tokens, fills: fills + parent.log_p - child.log_p }
                 }
             })
             .collect();

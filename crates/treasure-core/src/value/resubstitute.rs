@@ -35,13 +35,25 @@ impl Default for Resubstitute {
     }
 }
 
-/// A child's masks with the parent's likeliest tokens there and their log-probabilities (0 unless
-/// they were read). A token that the child masked again is filled in as it was.
-fn fills(
-    parents: &[Node],
-    proposals: &Proposals,
-    child: &Child,
-) -> Result<Vec<(usize, TokenId, f64)>> {
+/// A token that is filled in at a mask.
+struct Fill {
+    position: usize,
+    token: TokenId,
+    /// Its log-probability (0 unless it was read).
+    sure: f64,
+    /// What it adds to log p: the same, or nothing where it is padding.
+    cost: f64,
+}
+
+impl Fill {
+    fn new(position: usize, token: TokenId, sure: f64) -> Self {
+        Self { position, token, sure, cost: sure }
+    }
+}
+
+/// A child's masks with the parent's likeliest tokens there. A token that the child masked again is
+/// filled in as it was.
+fn fills(parents: &[Node], proposals: &Proposals, child: &Child) -> Result<Vec<Fill>> {
     let (parent, expanded) = (&parents[child.parent].seq, &proposals.parents[child.parent]);
     if let Some(prediction) = &expanded.prediction {
         // The likeliest legal completion of the child, not of its parent.
@@ -49,18 +61,23 @@ fn fills(
         let fill = |position: usize| {
             let token = whole[position];
             let known = parent.get(position).is_some() || expanded.confidence.is_empty();
-            let log_p = if known { 0.0 } else { prediction.logprob(position, token) };
-            (position, token, log_p)
+            match known {
+                true => Fill::new(position, token, 0.0),
+                false => Fill {
+                    cost: prediction.cost(&whole, position),
+                    ..Fill::new(position, token, prediction.logprob(position, token))
+                },
+            }
         };
         return Ok(child.seq.masked().map(fill).collect());
     }
     let confidence = expanded.confidence.iter().copied().chain(std::iter::repeat(0.0));
     let mut predicted = parent.masked().zip(&expanded.argmax).zip(confidence);
     let fill = |position: usize| match parent.get(position) {
-        Some(token) => Some((position, token, 0.0)),
+        Some(token) => Some(Fill::new(position, token, 0.0)),
         None => {
             let ((_, &token), confidence) = predicted.find(|((at, _), _)| *at == position)?;
-            Some((position, token, confidence))
+            Some(Fill::new(position, token, confidence))
         }
     };
     Ok(child.seq.masked().filter_map(fill).collect())
@@ -71,8 +88,8 @@ pub(crate) fn completions(parents: &[Node], proposals: &Proposals) -> Result<Vec
     (proposals.children.iter())
         .map(|child| {
             let fills = fills(parents, proposals, child)?;
-            let tokens = child.seq.complete_with(fills.iter().map(|(_, token, _)| *token));
-            let fills = fills.iter().map(|(.., confidence)| confidence).sum();
+            let tokens = child.seq.complete_with(fills.iter().map(|fill| fill.token));
+            let fills = fills.iter().map(|fill| fill.cost).sum();
             Ok(Completion { tokens, fills })
         })
         .collect()
@@ -89,29 +106,33 @@ impl Resubstitute {
         let children = &proposals.children;
         let mut states: Vec<(MaskedSeq, f64)> =
             children.iter().map(|child| ((*child.seq).clone(), 0.0)).collect();
-        let mut fill: Vec<Vec<(usize, TokenId, f64)>> =
+        let mut fill: Vec<Vec<Fill>> =
             children.iter().map(|child| fills(parents, proposals, child)).collect::<Result<_>>()?;
         for look in 0..self.looks {
             let left = self.looks - look;
             for ((state, log_p), fill) in states.iter_mut().zip(&mut fill) {
-                fill.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
-                for &(position, token, confidence) in &fill[..fill.len().div_ceil(left)] {
-                    state.reveal_in_place(position, token);
-                    *log_p += confidence;
+                fill.sort_by(|a, b| b.sure.total_cmp(&a.sure).then(a.position.cmp(&b.position)));
+                for fill in &fill[..fill.len().div_ceil(left)] {
+                    state.reveal_in_place(fill.position, fill.token);
+                    *log_p += fill.cost;
                 }
             }
             let open: Vec<usize> =
                 (0..states.len()).filter(|&i| states[i].0.n_masked() > 0).collect();
-            fill = vec![Vec::new(); states.len()];
+            fill = states.iter().map(|_| Vec::new()).collect();
             let asked: Vec<_> =
                 open.iter().map(|&i| (Arc::new(states[i].0.clone()), children[i].t)).collect();
             let encoded = cx.problem.encode(&asked)?;
             let want = Want { argmax: true, confidence: true, ..Want::default() };
             let wants: Vec<_> = encoded.iter().map(|encoded| (encoded, want)).collect();
             for (&i, answer) in open.iter().zip(cx.problem.read(&wants)?) {
-                fill[i] = (states[i].0.masked().zip(answer.argmax).zip(answer.confidence))
-                    .map(|((position, token), confidence)| (position, token, confidence))
-                    .collect();
+                let whole = states[i].0.complete_with(answer.argmax.iter().copied());
+                let fills = states[i].0.masked().zip(answer.confidence).map(|(position, sure)| {
+                    let cost = (answer.prediction.as_ref())
+                        .map_or(sure, |prediction| prediction.cost(&whole, position));
+                    Fill { cost, ..Fill::new(position, whole[position], sure) }
+                });
+                fill[i] = fills.collect();
             }
         }
         Ok(states

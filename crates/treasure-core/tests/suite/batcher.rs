@@ -211,6 +211,74 @@ fn cancelling_one_search_leaves_the_others_alone() {
 }
 
 #[test]
+fn a_search_that_is_stopped_leaves_a_batch_that_others_still_wait_for() {
+    let table: Arc<dyn Denoiser> = Arc::new(JointTable::random(VOCAB, LEN, Key::new(1)));
+    let inner: Arc<dyn Reward> = Arc::new(TableReward::random(VOCAB, LEN, Key::new(2)));
+    let gate = Arc::new(Gate::on(&inner));
+    let reward: Arc<dyn Reward> = gate.clone();
+    let (batcher, both, cancel) = (Batcher::new(), Barrier::new(2), AtomicBool::new(false));
+    let method = Treasure::new(3, 2);
+    let alone = search(&method, 1, &*table, &*inner).unwrap();
+    let run = |cancel: Option<&AtomicBool>| {
+        let seat = batcher.join();
+        both.wait();
+        let seated = (seat.denoiser(table.clone()), seat.reward(&*reward, reward.clone()));
+        let schedule = NoiseSchedule::default();
+        let limits = Limits { cancel, ..Limits::default() };
+        let start = MaskedSeq::empty(LEN);
+        let problem =
+            Problem::new(start, &schedule, &seated.0, &seated.1, Bans::none(), limits).unwrap();
+        method.run(&problem, Key::new(1), &mut Silent)
+    };
+    thread::scope(|scope| {
+        // The first to wait serves the batch of both; whichever that is, the stopped one must answer.
+        let stopped = scope.spawn(|| run(Some(&cancel)));
+        let whole = scope.spawn(|| run(None));
+        while !gate.entered.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        cancel.store(true, Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(60));
+        gate.open.store(true, Ordering::SeqCst);
+        let stopped = stopped.join().unwrap().unwrap();
+        assert_eq!(stopped.stopped, Some(StopReason::Cancelled));
+        let whole = whole.join().unwrap().unwrap();
+        assert_eq!((whole.tokens, whole.cost), (alone.tokens, alone.cost));
+    });
+}
+
+/// A reward that answers once a gate is opened.
+struct Gate {
+    inner: Arc<dyn Reward>,
+    entered: AtomicBool,
+    open: AtomicBool,
+}
+
+impl Gate {
+    fn on(inner: &Arc<dyn Reward>) -> Self {
+        Self { inner: inner.clone(), entered: AtomicBool::new(false), open: AtomicBool::new(false) }
+    }
+}
+
+impl Reward for Gate {
+    fn name(&self) -> &str {
+        "gate"
+    }
+
+    fn view(&self, tokens: &[u32]) -> Result<View> {
+        self.inner.view(tokens)
+    }
+
+    fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {
+        self.entered.store(true, Ordering::SeqCst);
+        while !self.open.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        self.inner.score(batch)
+    }
+}
+
+#[test]
 fn the_seconds_of_searches_that_ran_beside_each_other_add_up_to_the_whole() {
     let (batcher, both) = (Batcher::new(), Barrier::new(2));
     let began = std::time::Instant::now();

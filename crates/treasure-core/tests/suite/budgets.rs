@@ -6,10 +6,11 @@ use std::{
 };
 
 use treasure_core::{
-    Clock, Deadline, Error, Key, Limits, Remask, Sampler, Silent, StopReason,
+    Clock, Deadline, Error, Key, Limits, Method, Remask, Sampler, Silent, StopReason,
     methods::{
-        Accept, Base, BestOfN, Code, Dsearch, Dts, DtsStar, Fhs, FkReference, FkSteering, Greedy,
-        IterRef, NaiveTree, Pg, Pick, Policy, Refine, Search, Smc, Svdd, Treasure, Treeg,
+        Accept, Base, BestOfN, Code, Dream, Dsearch, Dts, DtsStar, Fhs, FkReference, FkSteering,
+        Greedy, IterRef, Llada, NaiveTree, Pg, Pick, Policy, Refine, Search, Smc, Svdd, Treasure,
+        Treeg,
     },
 };
 use treasure_testkit::{JointTable, TableReward};
@@ -51,11 +52,21 @@ fn methods() -> Vec<Box<dyn Search>> {
         Box::new(Refine { rounds: 2, ..Refine::default() }),
         Box::new(Refine { rounds: 2, pick: Pick::Worst, ..Refine::default() }),
         Box::new(Refine { rounds: 2, accept: Accept::Metropolis, ..Refine::default() }),
+        Box::new(Llada { steps: Some(2), block: Some(2), ..Llada::default() }),
+        Box::new(Dream { steps: Some(2), ..Dream::default() }),
     ]
 }
 
 fn parts() -> (JointTable, TableReward) {
     (JointTable::random(3, 4, Key::new(1)), TableReward::random(3, 4, Key::new(2)))
+}
+
+#[test]
+fn every_method_is_tested_under_budgets() {
+    let tested: Vec<_> = methods().iter().map(|method| method.name()).collect();
+    for name in Method::NAMES {
+        assert!(tested.contains(name), "{name} has no row in the table of this file");
+    }
 }
 
 #[test]
@@ -192,6 +203,11 @@ fn a_deadline_on_a_clock_handed_in_stops_every_method() {
                     assert_eq!(outcome.tokens.len(), 4);
                     let reason = outcome.stopped;
                     assert!(reason.is_none() || reason == Some(StopReason::Deadline));
+                    if let (Some(_), Some(best)) = (reason, outcome.best_seen) {
+                        let answer = (outcome.tokens, outcome.reward);
+                        let name = method.name();
+                        assert_eq!(answer, (best.tokens, Some(best.reward)), "{name}: the best");
+                    }
                 }
                 Err(error) => {
                     assert!(seconds <= 1, "{}: {error}", method.name());
@@ -200,6 +216,38 @@ fn a_deadline_on_a_clock_handed_in_stops_every_method() {
             }
             if seconds == 0 {
                 assert_eq!(clock.now(), Duration::from_secs(1), "read once, nothing done");
+            }
+        }
+    }
+}
+
+/// A clock that jumps: back, far ahead, and back again.
+struct Jumping(AtomicU64);
+
+impl Clock for Jumping {
+    fn now(&self) -> Duration {
+        const TIMES: [u64; 5] = [5, 0, u64::MAX / 2, 1, 7];
+        let look = self.0.fetch_add(1, Ordering::Relaxed) as usize;
+        Duration::from_nanos(if look < 6 { 3 } else { TIMES[look % 5] })
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_stops_a_search_at_the_most_and_never_breaks_one() {
+    let (table, reward) = parts();
+    for method in methods() {
+        for at in [0, 4, 6, u64::MAX] {
+            let clock = Jumping(AtomicU64::new(0));
+            let deadline = Some(Deadline { clock: &clock, at: Duration::from_nanos(at) });
+            let limits = Limits { deadline, ..Limits::default() };
+            let problem = limited(4, &table, &reward, limits);
+            match method.run(&problem, Key::new(1), &mut Silent) {
+                Ok(found) => {
+                    assert!(matches!(found.stopped, None | Some(StopReason::Deadline)));
+                    assert_eq!(found.tokens.len(), 4, "{}", method.name());
+                }
+                Err(Error::Stopped { reason, .. }) => assert_eq!(reason, StopReason::Deadline),
+                Err(error) => panic!("{}: {error}", method.name()),
             }
         }
     }

@@ -77,8 +77,10 @@ fn outcome(method: &Method, problem: Problem<'_>, seed: u64) -> Outcome {
 #[test]
 fn every_method_writes_allowed_sequences_only_and_never_meets_a_dead_end() {
     let (table, reward) = parts();
-    let allowed = rising();
-    for method in methods() {
+    for (allowed, method) in [rising(), rising().looking_ahead()]
+        .into_iter()
+        .flat_map(|allowed| methods().into_iter().map(move |method| (allowed.clone(), method)))
+    {
         for seed in 0..12 {
             let found = outcome(&method, within(&table, &reward, allowed.clone()), seed);
             assert!(
@@ -188,8 +190,12 @@ fn first_hitting_draws_from_the_locally_restricted_law() {
 #[test]
 fn fully_adapted_particles_draw_from_the_exact_conditional() {
     let (table, reward) = parts();
-    let allowed = rising();
-    for lambda in [1e-9, 2.0] {
+    for (allowed, lambda) in [
+        (rising(), 1e-9),
+        (rising(), 2.0),
+        (rising().looking_ahead(), 1e-9),
+        (rising().looking_ahead(), 2.0),
+    ] {
         let truth = conditional(&table, &reward, &allowed, lambda);
         let smc = Smc { particles: 40, beam_width: 2.into(), lambda, ..Smc::default() };
         let distance = exact::total_variation(&drawn(&smc, &allowed, 3000), &truth);

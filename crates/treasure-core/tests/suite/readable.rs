@@ -180,7 +180,7 @@ impl Search for Ordered {
     fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn treasure_core::run::Stepper>> {
         use treasure_core::{
             population::Population,
-            propose::{FirstHitting, Reveal},
+            propose::{FirstHitting, Pace, Reveal},
             select::KeepAll,
             value::FinalReward,
         };
@@ -191,6 +191,7 @@ impl Search for Ordered {
                 draws: self.draws,
                 order: self.order,
                 commit_threshold: None,
+                pace: Pace::default(),
             }),
             value: Box::new(FinalReward),
             select: Box::new(KeepAll),

@@ -266,6 +266,50 @@ fn given<'a>(
 }
 
 #[test]
+fn a_text_drawn_from_the_target_stays_a_draw_of_it_under_metropolis() {
+    let (table, reward) = parts();
+    let target = target_of(&table, &reward, LAMBDA);
+    let texts: Vec<Vec<TokenId>> = exact::sequences(3, 3).collect();
+    for (rounds, share) in [(1, 0.34), (3, 0.67), (2, 1.0)] {
+        let (mut counts, mut moved) = (vec![0u64; 27], 0);
+        for seed in 0..8_000 {
+            let mut left = Key::new(91).fold(seed).uniform();
+            let first = target.probs.iter().position(|p| {
+                left -= p;
+                left < 0.0
+            });
+            let tokens = &texts[first.unwrap_or(26)];
+            let problem = given(tokens, &[false; 3], &table, &reward, Limits::default())
+                .with_answer(AnswerKind::Draw);
+            let found = run(&metropolis(rounds, share), &problem, seed);
+            assert_eq!(found.reward_before, Some(reward.of(tokens)));
+            moved += u64::from(found.tokens != *tokens);
+            counts[exact::index(3, &found.tokens)] += 1;
+        }
+        let z = exact::chi_square_z(&counts, &target.probs);
+        assert!(z.abs() < 4.0, "{rounds} rounds of {share}: χ² is {z} standard deviations off");
+        assert!(moved > 2_000, "{rounds} rounds of {share}: only {moved} moved");
+        // What was drawn is not the model's law, so a chain that ignored the reward would be seen.
+        assert!(exact::chi_square_z(&counts, table.probs()) > 8.0);
+    }
+}
+
+#[test]
+fn the_reward_of_a_given_text_is_told_even_if_the_search_is_stopped() {
+    let (table, reward) = parts();
+    let tokens = [0, 1, 2];
+    let before = |limits: Limits<'_>| {
+        let problem = given(&tokens, &[false; 3], &table, &reward, limits);
+        run(&Refine::default(), &problem, 1).reward_before
+    };
+    let known = Some(reward.of(&tokens));
+    assert_eq!(before(Limits::default()), known);
+    assert_eq!(before(Limits { max_nfe: Some(0), ..Limits::default() }), known);
+    assert_eq!(before(Limits { target_reward: known, ..Limits::default() }), known);
+    assert_eq!(before(Limits { max_reward_calls: Some(0), ..Limits::default() }), None);
+}
+
+#[test]
 fn a_greedy_refinement_never_ends_below_what_it_was_given_and_keeps_what_it_must() {
     let table = JointTable::random(3, 5, Key::new(11));
     let reward = TableReward::random(3, 5, Key::new(12));
@@ -298,6 +342,51 @@ fn a_greedy_refinement_never_ends_below_what_it_was_given_and_keeps_what_it_must
         }
     }
     assert!(better > 60 && same > 0, "{better} better, {same} as they were");
+}
+
+#[test]
+fn the_method_inside_is_told_by_name_or_with_some_of_its_options() {
+    let read = |inner: serde_json::Value| {
+        let options = serde_json::Map::from_iter([("inner".to_owned(), inner)]);
+        Method::from_options("refine", &serde_json::Map::new(), &options)
+    };
+    let inside = |inner| match read(inner).unwrap() {
+        Method::Refine(refine) => refine.inner.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let two = Method::from(BestOfN { particles: 2, ..BestOfN::default() });
+    assert_eq!(inside(serde_json::json!({"method": "bon", "particles": 2})), two.clone().into());
+    assert_eq!(inside(serde_json::to_value(&two).unwrap()), two.into(), "a plan reads back");
+    assert_eq!(inside(serde_json::json!("fhs")), Method::from(Fhs {}).into());
+    for (wrong, message) in [
+        (serde_json::json!({"method": "bon", "beam_width": 2}), "bon has no use for it"),
+        (serde_json::json!({"method": "bon", "particles": 0}), "at least 1"),
+        (serde_json::json!({"particles": 2}), "expected one of treasure"),
+        (serde_json::json!("magic"), "expected one of treasure"),
+        (serde_json::json!(3), "expected one of treasure"),
+    ] {
+        let error = read(wrong.clone()).unwrap_err().to_string();
+        assert!(error.contains(message), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn a_taste_inside_never_makes_a_refinement_end_below_what_it_was_given() {
+    let table = JointTable::random(3, 5, Key::new(11));
+    let reward = TableReward::random(3, 5, Key::new(12));
+    let inner = Method::from(Treasure { prior: 2.0, variety: 2.0, ..Treasure::new(3, 2) });
+    let method = Refine { inner: Some(inner.into()), ..Refine::default() };
+    let mut otherwise = 0;
+    for seed in 0..60 {
+        let key = Key::new(seed).fold(5);
+        let tokens: Vec<TokenId> = (0..5).map(|at| key.fold(at).below(3) as TokenId).collect();
+        let problem = given(&tokens, &[false; 5], &table, &reward, Limits::default());
+        let found = run(&method, &problem.with_answer(AnswerKind::BestSeen), seed);
+        assert!(found.reward.unwrap() >= reward.of(&tokens));
+        assert_eq!(found.reward, Some(reward.of(&found.tokens)));
+        otherwise += u64::from(found.best_seen.is_some_and(|best| best.tokens != found.tokens));
+    }
+    assert!(otherwise > 0, "a taste that sees another best text");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! A run as a value: driven from outside, left early, nested, with its tree.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use treasure_core::{
-    Key, Limits, MaskedSeq, Method, OptionError, Progress, Sampler, Search as _, Silent,
-    StopReason,
+    Error, Key, Limits, MaskedSeq, Method, OptionError, Progress, Result, Reward, Sampler,
+    Search as _, Silent, StopReason, TokenId, View, given_up,
     methods::{BestOfN, Greedy, Treasure},
 };
 use treasure_testkit::{JointTable, TableReward};
@@ -54,12 +54,56 @@ fn cancellation_keeps_the_best_so_far() {
     let mut silent = Silent;
     let mut run = problem.run(&Treasure::new(3, 2), Key::new(3), &mut silent).unwrap();
     run.step().unwrap();
-    cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+    cancel.store(true, Ordering::Relaxed);
     assert_eq!(run.step().unwrap(), Progress::Done);
     let best = run.best().unwrap();
     let found = run.finish().unwrap();
     assert_eq!(found.stopped, Some(StopReason::Cancelled));
     assert_eq!(found.tokens, best.tokens);
+}
+
+/// A reward that, from its second call on, works until nobody waits for it.
+struct Endless<'a>(&'a TableReward, AtomicUsize);
+
+impl Reward for Endless<'_> {
+    fn name(&self) -> &str {
+        "endless"
+    }
+
+    fn view(&self, tokens: &[TokenId]) -> Result<View> {
+        self.0.view(tokens)
+    }
+
+    fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {
+        if self.1.fetch_add(1, Ordering::Relaxed) > 0 {
+            while !given_up() {
+                std::thread::yield_now();
+            }
+            return Err(Error::GivenUp { whose: "endless".into() });
+        }
+        self.0.score(batch)
+    }
+}
+
+#[test]
+fn a_call_that_is_under_way_is_given_up_and_the_best_so_far_is_kept() {
+    let (table, inner) = parts();
+    let reward = Endless(&inner, AtomicUsize::new(0));
+    let cancel = AtomicBool::new(false);
+    let limits = Limits { cancel: Some(&cancel), ..Limits::default() };
+    let problem = limited(5, &table, &reward, limits);
+    let found = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while reward.1.load(Ordering::Relaxed) < 2 {
+                std::thread::yield_now();
+            }
+            cancel.store(true, Ordering::Relaxed);
+        });
+        Treasure::new(3, 2).run(&problem, Key::new(3), &mut Silent).unwrap()
+    });
+    assert_eq!((found.stopped, found.steps), (Some(StopReason::Cancelled), 1));
+    assert_eq!(found.cost.reward_calls, 3, "what was given up is not counted");
+    assert_eq!(found.reward, Some(found.best_seen.unwrap().reward));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::{
     Context, Error, Event, Flow, MaskedSeq, Particle, StepEvent,
     context::Step,
     population::{Node, tell_start},
-    propose::{DrawBy, FirstHitting, Order, Propose, Reveal},
+    propose::{DrawBy, FirstHitting, Order, Pace, Propose, Reveal},
     run::{Concluded, Stepper},
     select::{Kept, Selection},
     value::{Resubstitute, Value, resubstituted},
@@ -95,6 +95,7 @@ impl Tokens {
             draws: DrawBy::State,
             order: Order::Uniform,
             commit_threshold: None,
+            pace: Pace::default(),
         };
         let parents = [node];
         let mut proposals = hitting.propose(cx, &parents)?;

@@ -2,7 +2,7 @@
 //! the whole method.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::methods::Method;
 
@@ -28,13 +28,15 @@ impl Serialize for Inner {
 
 impl<'de> Deserialize<'de> for Inner {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let method = match Value::deserialize(from)? {
-            Value::String(name) => Method::named(&name).ok_or_else(|| {
-                let names = Method::NAMES.join(", ");
-                D::Error::custom(format!("expected one of {names}"))
-            })?,
-            other => serde_json::from_value(other).map_err(D::Error::custom)?,
+        let (name, options) = match Value::deserialize(from)? {
+            Value::Object(mut options) => (options.remove("method").unwrap_or_default(), options),
+            name => (name, Map::new()),
         };
-        Ok(Self::from(method))
+        let Value::String(name) = name else {
+            let names = Method::NAMES.join(", ");
+            return Err(D::Error::custom(format!("expected one of {names}, or one with options")));
+        };
+        let method = Method::from_options(&name, &Map::new(), &options);
+        method.map(Self::from).map_err(D::Error::custom)
     }
 }

@@ -71,7 +71,13 @@ impl Rounds {
         match cx.problem.given() {
             Some(tokens) => {
                 let tokens = tokens.to_vec();
-                let rewards = cx.problem.score(std::slice::from_ref(&tokens))?;
+                let scored = cx.problem.score(std::slice::from_ref(&tokens));
+                // A target that the text itself meets stops the search with its score.
+                cx.reward_before = match &scored {
+                    Ok(rewards) => rewards.first().copied(),
+                    Err(_) => cx.problem.best_reward(),
+                };
+                let rewards = scored?;
                 Ok(finished(tokens, rewards.first().copied().unwrap_or(f64::NEG_INFINITY)))
             }
             None => {

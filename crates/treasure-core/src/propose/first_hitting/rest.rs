@@ -5,7 +5,7 @@
 //! all tokens.
 
 use super::{Branch, FirstHitting, Reveal};
-use crate::{Answer, Context, Encoded, Flow, TokenId, Want};
+use crate::{Answer, Context, Encoded, Flow, TokenId, Want, legal::LEAST};
 
 /// A token that stands for all but the likeliest, with its own log-probability.
 #[derive(Clone, Copy)]
@@ -30,12 +30,15 @@ impl FirstHitting {
         for ((rest, branch), answer) in rests.iter_mut().zip(branches).zip(answers) {
             let [top] = answer.top.as_slice() else { continue };
             let likeliest = |token: &TokenId| top.iter().any(|best| best.token == *token);
-            let drawn = answer.draws.iter().find(|token| !likeliest(token));
+            let drawn = answer.draws.iter().position(|token| !likeliest(token));
             let mass = 1.0 - top.iter().map(|best| best.logprob.exp()).sum::<f64>();
-            if let (Some(&token), true) = (drawn, mass > 0.0) {
+            if let (Some(drawn), true) = (drawn, mass > 0.0) {
+                let token = answer.draws[drawn];
                 // P(some draw falls outside) = 1 − (1 − mass)^tries; given that, it is one of the rest.
                 let found = -(tries as f64 * (-mass).ln_1p()).exp_m1();
-                let log_mass = (mass / found).ln();
+                // It was drawn within the constraint, if there is one, and stands for the model's law.
+                let lacks = answer.draw_mass.get(drawn).copied().unwrap_or(0.0);
+                let log_mass = (mass / found).ln() + lacks;
                 let position = branch.top[0].position;
                 *rest = Some(Rest { position, token, log_p: 0.0, log_mass });
             }
@@ -50,7 +53,7 @@ impl FirstHitting {
             .collect();
         let told = cx.problem.read(&wants)?;
         for (rest, answer) in rests.iter_mut().flatten().zip(told) {
-            rest.log_p = answer.logprobs.first().copied().unwrap_or(0.0);
+            rest.log_p = (rest.log_p + answer.logprobs.first().copied().unwrap_or(0.0)).max(LEAST);
         }
         Ok(rests)
     }
