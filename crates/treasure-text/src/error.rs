@@ -2,7 +2,9 @@
 //!
 //! Messages quote files and texts; whatever in them could steer a terminal is escaped.
 
-use std::{error::Error as StdError, fmt};
+use std::{borrow::Cow, error::Error as StdError, fmt};
+
+use treasure_core::Hint;
 
 use crate::{automata, printable};
 
@@ -138,11 +140,12 @@ impl Error {
         }
         self
     }
+}
 
-    /// What a user can do about it, if anything.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for Error {
+    fn hint(&self) -> Option<Cow<'_, str>> {
         match self {
-            Self::Invalid(report) | Self::Damaged(report) => report.hint().map(str::to_owned),
+            Self::Invalid(report) | Self::Damaged(report) => report.hint().map(Cow::Borrowed),
             Self::Constraint(error) => error.hint(),
         }
     }

@@ -2,6 +2,7 @@
 //! hold. No model and no reward.
 
 pub mod automata;
+mod chat;
 mod cleanup;
 mod error;
 mod layout;
@@ -11,6 +12,7 @@ mod start;
 mod template;
 mod tokenizer;
 
+pub use chat::{ChatTemplate, Format, Message, conversation};
 pub use cleanup::clean_up_spaces;
 pub use error::{Error, Report, Result};
 pub use layout::{Detokenize, Layout, Piece, Rendered};

@@ -152,8 +152,12 @@ impl Rules {
         };
         let Some(outside) = fits(tokens) else { return Ok(()) };
         let enough = (tokens + 1..=tokens + 64).find(|&more| fits(more).is_none());
-        let what = format!("choices: {outside:?}");
-        let error = Error::expected(what, format!("a text of {tokens} tokens"), "another length");
+        let what = match start.ends.is_empty() {
+            true => format!("choice {outside:?} of a hole"),
+            false => format!("choices: {outside:?}"),
+        };
+        let one = if tokens == 1 { "token" } else { "tokens" };
+        let error = Error::expected(what, format!("a text of {tokens} {one}"), "another length");
         Err(match enough {
             Some(enough) if start.ends.is_empty() => {
                 error.with_hint(format!("write the hole as [MASK:{enough}|choices:…]"))

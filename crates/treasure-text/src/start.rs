@@ -5,7 +5,7 @@
 
 use treasure_core::{Bans, Denoiser, MaskedSeq, TokenId};
 
-use crate::{Detokenize, Error, Layout, Part, Piece, Result, Rule, Tokenizer};
+use crate::{ChatTemplate, Detokenize, Error, Layout, Part, Piece, Result, Rule, Tokenizer};
 
 /// A denoiser that reads and writes text.
 pub trait TextModel: Denoiser + Detokenize {
@@ -21,6 +21,11 @@ pub trait TextModel: Denoiser + Detokenize {
     /// Every token that ends a text, where there are several: an end of turn beside the end of text.
     fn end_ids(&self) -> Vec<TokenId> {
         self.eos_id().into_iter().collect()
+    }
+
+    /// How it writes conversations, if it can.
+    fn chat(&self) -> Option<&ChatTemplate> {
+        None
     }
 }
 
@@ -72,9 +77,29 @@ impl Start {
         length: usize,
         min_length: usize,
     ) -> Result<Self> {
-        let hole = Part::Hole { tokens: length, rule: None };
-        let parts = [Part::Fixed(prompt.into()), hole];
-        let mut start = Self::assemble(model, &parts)?;
+        Self::after(
+            Self::assemble(model, &after(prompt, length), Around::Special)?,
+            model,
+            min_length,
+        )
+    }
+
+    /// A prompt that a chat template wrote, special tokens and all, and `length` tokens after it.
+    pub fn chat(
+        model: &dyn TextModel,
+        prompt: &str,
+        length: usize,
+        min_length: usize,
+    ) -> Result<Self> {
+        Self::after(
+            Self::assemble(model, &after(prompt, length), Around::Nothing)?,
+            model,
+            min_length,
+        )
+    }
+
+    /// A start whose last hole may end the text, but not too early.
+    fn after(mut start: Self, model: &dyn TextModel, min_length: usize) -> Result<Self> {
         start.ends = Boundary::of(model)?.ends;
         let first = start.state.masked().next().unwrap_or(0);
         for &end in &start.ends {
@@ -109,7 +134,7 @@ impl Start {
 
     /// A template. Its holes never end the text: the rest of the template follows.
     pub fn template(model: &dyn TextModel, parts: &[Part]) -> Result<Self> {
-        let mut start = Self::assemble(model, parts)?;
+        let mut start = Self::assemble(model, parts, Around::Special)?;
         for end in Boundary::of(model)?.ends {
             start.bans = start.bans.everywhere(end);
         }
@@ -124,13 +149,19 @@ impl Start {
         }
     }
 
-    fn assemble(model: &dyn TextModel, parts: &[Part]) -> Result<Self> {
+    fn assemble(model: &dyn TextModel, parts: &[Part], around: Around) -> Result<Self> {
         let tokenizer = model.tokenizer()?;
         let (first, rest) = match parts.split_first() {
             Some((Part::Fixed(text), rest)) => (text.as_str(), rest),
             _ => ("", parts),
         };
-        let (mut slots, closing) = opening(model, tokenizer, before_hole(first, rest.is_empty()))?;
+        let (mut slots, closing) = match around {
+            Around::Special => opening(model, tokenizer, before_hole(first, rest.is_empty()))?,
+            Around::Nothing => {
+                let ids = tokenizer.encode(first, false)?;
+                (ids.into_iter().map(Some).collect(), Vec::new())
+            }
+        };
         let mut rules = Vec::new();
         let mut pieces = vec![Piece::Fixed { text: first.into(), tokens: slots.len() }];
         for (index, part) in rest.iter().enumerate() {
@@ -184,6 +215,20 @@ impl Start {
     }
 }
 
+/// What stands around a text.
+#[derive(Clone, Copy)]
+enum Around {
+    /// The special tokens that the model was trained to see there.
+    Special,
+    /// Nothing: they are written in the text.
+    Nothing,
+}
+
+/// A text and a hole after it.
+fn after(prompt: &str, length: usize) -> [Part; 2] {
+    [Part::Fixed(prompt.into()), Part::Hole { tokens: length, rule: None }]
+}
+
 /// The tokens that end a text.
 pub(crate) fn ends_of(model: &dyn TextModel) -> Result<Vec<TokenId>> {
     Ok(Boundary::of(model)?.ends)
@@ -233,7 +278,11 @@ fn opening(
         None => (Vec::new(), Vec::new()),
     };
     let boundary = Boundary::of(model)?;
-    if before.is_empty() {
+    let begun = boundary.begin.is_some() && plain.first().copied() == boundary.begin;
+    if begun || (!before.is_empty() && plain.starts_with(&before)) {
+        // Whoever wrote them already, as chat templates do, does not want them twice.
+        before.clear();
+    } else if before.is_empty() {
         before.extend(boundary.begin);
     }
     // An end of text after the masks would tell the model where to stop.

@@ -136,6 +136,7 @@ fn point(text: &str, offset: usize, message: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use treasure_core::Hint as _;
 
     fn fixed(text: &str) -> Part {
         Part::Fixed(text.to_string())

@@ -1,6 +1,8 @@
 //! What can be wrong with a pattern, a vocabulary or a length, with the values that are wrong.
 
-use treasure_core::TokenId;
+use std::borrow::Cow;
+
+use treasure_core::{Hint, TokenId};
 
 /// The result of an operation on constraints.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -115,21 +117,21 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// What a user can do about it, if anything.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for Error {
+    fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
-            Self::TooShort { shortest, .. } => format!("raise the length to {shortest} or more"),
-            Self::TooLong { longest, .. } => {
-                format!("lower the minimum length to {longest} or leave it out")
+            Self::TooShort { shortest, .. } => {
+                format!("raise the length to {shortest} or more").into()
             }
-            Self::TooLarge { .. } => "bound repetitions and lengths more tightly".to_owned(),
+            Self::TooLong { longest, .. } => {
+                format!("lower the minimum length to {longest} or leave it out").into()
+            }
+            Self::TooLarge { .. } => "bound repetitions and lengths more tightly".into(),
             Self::Regex { .. } => {
-                "look-around, back-references and \\b are not supported: write it without"
-                    .to_owned()
+                "look-around, back-references and \\b are not supported: write it without".into()
             }
             Self::Tokenizer { .. } => {
-                "constraints need a tokenizer that decodes token by token".to_owned()
+                "constraints need a tokenizer that decodes token by token".into()
             }
             _ => return None,
         })

@@ -1,24 +1,21 @@
 //! Sum-product over positions × states: the exact conditional of independent rows given that the text matches.
 //!
-//! `p(x | match) ∝ 1[x matches] · Π p_i(x_i)` over the masks. Marginals and draws are exact (log-space, f64),
-//! and [`Mass::log_mass`] is the logarithm of the share of the product that matches: the weight that
-//! corrects a draw.
+//! The law of a text is that of its tokens up to and including the first end of text: `Π p_i(x_i)` over the
+//! masks there. What stands behind an end is padding and certain. `p(x | match)` is this law restricted to the
+//! texts that match. Marginals and draws are exact (log-space, f64), and [`Mass::log_mass`] is the logarithm of
+//! the share of the law that matches: the weight that corrects a draw.
+
+use std::sync::Arc;
 
 use treasure_core::TokenId;
 
-use super::{Error, Lattice, Result, Tables, scores::check_row};
+use super::{Error, Lattice, Result, Tables, scores::check_row, tables::Edge};
 
 /// No mass.
 const NONE: f64 = f64::NEG_INFINITY;
 
-/// `ln Σ exp` of a list.
-fn log_sum(terms: impl Iterator<Item = f64> + Clone) -> f64 {
-    let largest = terms.clone().fold(NONE, f64::max);
-    if largest == NONE {
-        return NONE;
-    }
-    largest + terms.map(|term| (term - largest).exp()).sum::<f64>().ln()
-}
+/// A running sum of nothing.
+const EMPTY: (f64, f64) = (NONE, 0.0);
 
 /// Adds `exp(term)` to a running sum kept as (largest, Σ exp(term − largest)).
 fn add(sum: &mut (f64, f64), term: f64) {
@@ -33,90 +30,159 @@ fn close(sum: (f64, f64)) -> f64 {
     if sum.1 > 0.0 { sum.0 + sum.1.ln() } else { NONE }
 }
 
-/// The masses of the completions of a partial fill under independent rows of log-probabilities.
+/// The masses of the completions of a partial fill under independent rows.
 #[derive(Clone, Debug)]
 pub struct Mass {
     lattice: Lattice,
-    /// `[position, group]`: `ln Σ exp(score)` over the group's tokens.
-    groups: Vec<f64>,
+    rows: Arc<Rows>,
+    /// Ends of text that were drawn: unlike those that were given they have a probability.
+    drawn: Vec<bool>,
     /// `[position, state]`, of the positions before and from here on.
     before: Vec<f64>,
     after: Vec<f64>,
+    /// `before` is known up to this position, `after` from that one on.
+    reached: usize,
+    led: usize,
 }
 
-impl Mass {
-    /// One pass from both ends. `rows` gives the log-probabilities at every masked position (they need
-    /// not be normalised). An error if all completions have probability 0.
-    pub fn new<'r>(lattice: &Lattice, rows: &dyn Fn(usize) -> &'r [f32]) -> Result<Self> {
-        let tables = lattice.span().tables();
-        let (len, states, groups) = (lattice.span().len(), tables.states(), tables.groups());
-        let mut this = Self {
-            lattice: lattice.clone(),
-            groups: vec![NONE; len * groups],
-            before: vec![NONE; (len + 1) * states],
-            after: vec![NONE; (len + 1) * states],
-        };
-        for position in (0..len).filter(|&p| lattice.fill()[p].is_none()) {
-            this.set(position, rows(position))?;
-        }
-        this.before[Tables::START as usize] = 0.0;
-        for position in 0..len {
-            let mut sums = vec![(NONE, 0.0); states];
-            lattice.each_edge(position, |_, edge| {
-                let term = this.before[position * states + edge.from as usize];
-                add(&mut sums[edge.to as usize], term + this.score(position, edge.group));
-            });
-            let to = &mut this.before[(position + 1) * states..][..states];
-            to.iter_mut().zip(sums).for_each(|(to, sum)| *to = close(sum));
-        }
-        for state in lattice.alive(len) {
-            this.after[len * states + state as usize] = 0.0;
-        }
-        for position in (0..len).rev() {
-            let mut sums = vec![(NONE, 0.0); states];
-            lattice.each_edge(position, |_, edge| {
-                let term = this.after[(position + 1) * states + edge.to as usize];
-                add(&mut sums[edge.from as usize], term + this.score(position, edge.group));
-            });
-            let to = &mut this.after[position * states..][..states];
-            to.iter_mut().zip(sums).for_each(|(to, sum)| *to = close(sum));
-        }
-        if this.log_mass() == NONE {
-            return Err(Error::Input {
-                what: "scores",
-                expected: "a positive probability of some matching completion".to_owned(),
-                got: "0 for all of them".to_owned(),
-            });
-        }
-        Ok(this)
-    }
+/// What a pass needs of the rows.
+#[derive(Debug)]
+struct Rows {
+    /// `[position, group]`: the log-probability of the group's tokens together.
+    groups: Vec<f64>,
+    /// By position, what is taken off a score to make it a log-probability.
+    totals: Vec<f64>,
+}
 
-    fn set(&mut self, position: usize, row: &[f32]) -> Result<()> {
-        let tables = self.lattice.span().tables();
+impl Rows {
+    /// Reads the row of a position once.
+    fn set(&mut self, tables: &Tables, position: usize, row: &[f32]) -> Result<()> {
         check_row(tables, position, row)?;
-        let score = |&token: &TokenId| f64::from(row[token as usize]);
-        let class = |class: u32| log_sum(tables.tokens_of_class(class).iter().map(score));
-        let classes: Vec<f64> = (0..tables.classes() as u32).map(class).collect();
+        let largest = f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+        if largest == NONE {
+            return Ok(());
+        }
+        let mut classes = vec![0.0; tables.classes() + 1];
+        for (&score, &class) in row.iter().zip(tables.class_of_tokens()) {
+            classes[class as usize] += (f64::from(score) - largest).exp();
+        }
+        let total = classes.iter().sum::<f64>();
+        self.totals[position] = largest + total.ln();
         let to = &mut self.groups[position * tables.groups()..][..tables.groups()];
         for (group, to) in to.iter_mut().enumerate() {
             let members = tables.classes_of_group(group as u32).iter();
-            *to = log_sum(members.map(|&class| classes[class as usize]));
+            *to = (members.map(|&class| classes[class as usize]).sum::<f64>() / total).ln();
         }
         Ok(())
     }
+}
 
-    /// The mass an edge's group brings at a position: nothing is left to choose where it is filled.
-    fn score(&self, position: usize, group: u32) -> f64 {
-        match self.lattice.fill()[position] {
-            Some(_) => 0.0,
-            None => self.groups[position * self.lattice.span().tables().groups() + group as usize],
+impl Mass {
+    /// One pass from both ends. `rows` gives the log-probabilities at every masked position, up to a
+    /// constant of each row. `None` if all completions have probability 0.
+    pub fn new<'r>(lattice: &Lattice, rows: &dyn Fn(usize) -> &'r [f32]) -> Result<Option<Self>> {
+        let tables = lattice.span().tables();
+        let (len, states) = (lattice.span().len(), tables.states());
+        let mut read = Rows { groups: vec![NONE; len * tables.groups()], totals: vec![0.0; len] };
+        for position in (0..len).filter(|&p| lattice.fill()[p].is_none()) {
+            read.set(tables, position, rows(position))?;
+        }
+        let mut this = Self {
+            lattice: lattice.clone(),
+            rows: Arc::new(read),
+            drawn: vec![false; len],
+            before: vec![NONE; (len + 1) * states],
+            after: vec![NONE; (len + 1) * states],
+            reached: 0,
+            led: len,
+        };
+        this.before[Tables::START as usize] = 0.0;
+        for state in lattice.alive(len) {
+            this.after[len * states + state as usize] = 0.0;
+        }
+        Ok((this.log_mass() > NONE).then_some(this))
+    }
+
+    /// The lattice of the tokens placed so far.
+    pub fn lattice(&self) -> &Lattice {
+        &self.lattice
+    }
+
+    /// Places a legal token that was drawn from the marginals: all others are then given that one.
+    pub fn place(&mut self, position: usize, token: TokenId) -> Result<()> {
+        self.lattice.reveal(position, token)?;
+        self.drawn[position] = self.lattice.span().tables().vocabulary().is_eos(token);
+        self.reached = self.reached.min(position);
+        self.led = self.led.max(position + 1);
+        Ok(())
+    }
+
+    /// Makes sure of `before` up to a position and of `after` from another one on.
+    fn settle(&mut self, reached: usize, led: usize) {
+        let states = self.lattice.span().tables().states();
+        let mut sums = vec![EMPTY; states];
+        for position in self.reached..reached {
+            self.lattice.each_edge(position, |_, edge| {
+                let term = self.before[position * states + edge.from as usize];
+                add(&mut sums[edge.to as usize], term + self.score(position, edge));
+            });
+            let to = &mut self.before[(position + 1) * states..][..states];
+            to.iter_mut()
+                .zip(&mut sums)
+                .for_each(|(to, sum)| *to = close(std::mem::replace(sum, EMPTY)));
+        }
+        for position in (led..self.led).rev() {
+            self.lattice.each_edge(position, |_, edge| {
+                let term = self.after[(position + 1) * states + edge.to as usize];
+                add(&mut sums[edge.from as usize], term + self.score(position, edge));
+            });
+            let to = &mut self.after[position * states..][..states];
+            to.iter_mut()
+                .zip(&mut sums)
+                .for_each(|(to, sum)| *to = close(std::mem::replace(sum, EMPTY)));
+        }
+        (self.reached, self.led) = (self.reached.max(reached), self.led.min(led));
+    }
+
+    /// The mass an edge brings at a position. What stands behind the end of the text is certain; where a
+    /// token is placed nothing is left to choose, but whether an end that was drawn is *the* end.
+    fn score(&self, position: usize, edge: Edge) -> f64 {
+        let tables = self.lattice.span().tables();
+        let given = self.lattice.fill()[position].is_some() && !self.drawn[position];
+        if given || edge.from == tables.end_of_text() {
+            return 0.0;
+        }
+        self.rows.groups[position * tables.groups() + edge.group as usize]
+    }
+
+    /// The share of each end of text among all of them, by the row; alike if it gives them nothing.
+    fn ends(&self, row: &[f32]) -> Vec<(TokenId, f64)> {
+        let ends = self.lattice.span().tables().vocabulary().eos();
+        let scores = ends.iter().map(|&end| f64::from(row[end as usize]));
+        let mut sum = EMPTY;
+        scores.clone().for_each(|score| add(&mut sum, score));
+        match close(sum) {
+            NONE => ends.iter().map(|&end| (end, -(ends.len() as f64).ln())).collect(),
+            all => ends.iter().zip(scores).map(|(&end, score)| (end, score - all)).collect(),
         }
     }
 
-    /// `ln Σ Π p_i(x_i)` over all matching completions: with normalised rows, the log-probability that
-    /// independent draws match.
-    pub fn log_mass(&self) -> f64 {
+    /// The log-probability that a text of independent draws at the masks matches.
+    pub fn log_mass(&mut self) -> f64 {
+        self.settle(0, 0);
         self.after[Tables::START as usize]
+    }
+
+    /// What is taken off the scores of a mask to make them log-probabilities.
+    pub fn log_sum(&self, position: usize) -> f64 {
+        self.rows.totals[position]
+    }
+
+    /// Whether the text has ended before a position, so that it holds padding.
+    pub fn is_padding(&self, position: usize) -> bool {
+        let vocabulary = self.lattice.span().tables().vocabulary();
+        let placed = self.lattice.fill().iter().take(position).flatten();
+        placed.into_iter().any(|&token| vocabulary.is_eos(token))
     }
 
     /// The log-probability of every token at a masked position given that the text matches; −∞ where it
@@ -124,7 +190,8 @@ impl Mass {
     ///
     /// # Panics
     /// If the position is outside the span.
-    pub fn marginals(&self, position: usize, row: &[f32], out: &mut Vec<f64>) -> Result<()> {
+    pub fn marginals(&mut self, position: usize, row: &[f32], out: &mut Vec<f64>) -> Result<()> {
+        self.settle(position, position + 1);
         let tables = self.lattice.span().tables();
         let states = tables.states();
         check_row(tables, position, row)?;
@@ -134,31 +201,48 @@ impl Mass {
             out[token as usize] = 0.0;
             return Ok(());
         }
-        let mut groups = vec![(NONE, 0.0); tables.groups()];
+        // Per group, what the other positions bring; behind an end the row itself brings nothing.
+        let (mut groups, mut all) = (vec![EMPTY; tables.groups()], EMPTY);
+        let mut padding = EMPTY;
         self.lattice.each_edge(position, |_, edge| {
             let meet = self.before[position * states + edge.from as usize]
                 + self.after[(position + 1) * states + edge.to as usize];
-            add(&mut groups[edge.group as usize], meet);
+            match edge.from == tables.end_of_text() {
+                true => add(&mut padding, meet),
+                false => add(&mut groups[edge.group as usize], meet),
+            }
+            add(&mut all, meet + self.score(position, edge));
         });
-        let mut classes = vec![(NONE, 0.0); tables.classes() + 1];
+        let all = close(all);
+        let mut classes = vec![EMPTY; tables.classes() + 1];
         for (group, &sum) in groups.iter().enumerate().filter(|(_, sum)| sum.1 > 0.0) {
             for &class in tables.classes_of_group(group as u32) {
                 add(&mut classes[class as usize], close(sum));
             }
         }
-        let rest: Vec<f64> = classes.into_iter().map(|sum| close(sum) - self.log_mass()).collect();
+        let total = self.rows.totals[position];
+        let rest: Vec<f64> = classes.into_iter().map(|sum| close(sum) - all - total).collect();
         let total = |(&score, &class): (&f32, &u32)| f64::from(score) + rest[class as usize];
         out.extend(row.iter().zip(tables.class_of_tokens()).map(total));
+        if padding.1 > 0.0 {
+            let padding = close(padding) - all;
+            for (end, share) in self.ends(row) {
+                let mut sum = EMPTY;
+                [out[end as usize], padding + share].into_iter().for_each(|t| add(&mut sum, t));
+                out[end as usize] = close(sum);
+            }
+        }
         Ok(())
     }
 
     /// A completion drawn from the exact conditional: one uniform number in (0, 1) per masked position,
     /// asked for from left to right; `rows` as in [`Mass::new`].
     pub fn draw<'r>(
-        &self,
+        &mut self,
         rows: &dyn Fn(usize) -> &'r [f32],
         uniform: &mut dyn FnMut(usize) -> f64,
     ) -> Result<Vec<TokenId>> {
+        self.settle(0, 0);
         let tables = self.lattice.span().tables();
         let states = tables.states();
         let mut state = Tables::START;
@@ -181,7 +265,7 @@ impl Mass {
             let mut by = None;
             for edge in tables.edges_from(state).map(|at| tables.edge(at)) {
                 let rest = self.after[after + edge.to as usize] - total;
-                let share = (self.score(position, edge.group) + rest).exp();
+                let share = (self.score(position, edge) + rest).exp();
                 if share > 0.0 && edge.group != closed {
                     by = Some((edge, rest));
                     if left < share {
@@ -193,8 +277,15 @@ impl Mass {
             let mut taken = None;
             if let Some((edge, rest)) = by {
                 let classes = tables.classes_of_group(edge.group).iter();
-                for &token in classes.flat_map(|&class| tables.tokens_of_class(class)) {
-                    let share = (f64::from(row[token as usize]) + rest).exp();
+                let tokens = classes.flat_map(|&class| tables.tokens_of_class(class));
+                let own = |&token: &TokenId| f64::from(row[token as usize]);
+                let total = self.rows.totals[position];
+                let shares: Vec<(TokenId, f64)> = match edge.from == tables.end_of_text() {
+                    true => self.ends(row),
+                    false => tokens.map(|token| (*token, own(token) - total)).collect(),
+                };
+                for (token, own) in shares {
+                    let share = (own + rest).exp();
                     if share > 0.0 {
                         taken = Some((token, edge.to));
                         if left < share {

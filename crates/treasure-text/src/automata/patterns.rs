@@ -60,6 +60,29 @@ impl Patterns {
         self
     }
 
+    /// The part a position lies in, and its place there.
+    pub(super) fn part(&self, position: usize) -> Option<(usize, usize)> {
+        let after = self.parts.partition_point(|part| part.0 <= position);
+        let (start, span) = self.parts.get(after.checked_sub(1)?)?;
+        (position < start + span.len()).then_some((after - 1, position - start))
+    }
+
+    /// The positions behind an end of text, which hold nothing but ends.
+    pub(super) fn padding(&self, position: usize, token: TokenId) -> Range<usize> {
+        match self.part(position) {
+            Some((part, _)) if self.vocabulary.is_eos(token) => {
+                let (start, span) = &self.parts[part];
+                position + 1..start + span.len()
+            }
+            _ => 0..0,
+        }
+    }
+
+    /// The tokens that may stand at a mask outside all parts.
+    pub(super) fn anything(&self) -> &TokenSet {
+        &self.anything
+    }
+
     pub(super) fn banned(&self) -> &Bans {
         &self.bans
     }
@@ -104,9 +127,17 @@ pub struct Filled {
 impl Filled {
     /// The part a position lies in, and its place there.
     fn part(&self, position: usize) -> Option<(usize, usize)> {
-        let after = self.constraint.parts.partition_point(|part| part.0 <= position);
-        let (start, span) = self.constraint.parts.get(after.checked_sub(1)?)?;
-        (position < start + span.len()).then_some((after - 1, position - start))
+        self.constraint.part(position)
+    }
+
+    /// By position, the number of the mask that stands there.
+    pub(super) fn index_of_masks(&self) -> Vec<usize> {
+        let mut masks = 0;
+        let number = |slot: &Option<TokenId>| {
+            masks += usize::from(slot.is_none());
+            masks.saturating_sub(1)
+        };
+        self.slots.iter().map(number).collect()
     }
 
     /// The exact set of legal tokens at a position; at one that is filled, its token.
@@ -144,6 +175,11 @@ impl Filled {
     /// The tokens placed so far (`None` is a mask).
     pub fn slots(&self) -> &[Option<TokenId>] {
         &self.slots
+    }
+
+    /// The patterns it is filled within.
+    pub(super) fn constraint(&self) -> &Patterns {
+        &self.constraint
     }
 
     /// The lattice of every part, in order.
@@ -202,6 +238,15 @@ impl Likeliest {
         self.parts.iter().map(Best::score).sum::<f64>() + free
     }
 
+    /// Whether a completion's text has ended before a position, so that it holds padding there.
+    pub(super) fn is_padding(&self, whole: &[TokenId], position: usize) -> bool {
+        let constraint = &self.filled.constraint;
+        constraint.part(position).is_some_and(|(_, at)| {
+            let before = &whole[position - at..position];
+            before.iter().any(|&token| constraint.vocabulary.is_eos(token))
+        })
+    }
+
     /// The best completion, whole.
     pub fn completion(&self) -> Vec<TokenId> {
         let mut tokens: Vec<_> = self.filled.slots.iter().map(|slot| slot.unwrap_or(0)).collect();
@@ -238,6 +283,21 @@ impl Likeliest {
 
     /// The best completion with these tokens besides; `None` if they are not legal together.
     pub fn with(&self, placed: &[(usize, TokenId)]) -> Option<Vec<TokenId>> {
+        // Padding says nothing that its first token does not say.
+        let constraint = &self.filled.constraint;
+        let mut ends = placed.iter().filter(|(_, token)| constraint.vocabulary.is_eos(*token));
+        if let Some(&(first, end)) = ends.next()
+            && placed.len() > 1
+        {
+            let padding = constraint.padding(first, end);
+            let said = |&&(at, token): &&(usize, TokenId)| token != end || !padding.contains(&at);
+            let few: Vec<_> = placed.iter().filter(said).copied().collect();
+            if few.len() < placed.len() {
+                let mut tokens = self.with(&few)?;
+                placed.iter().for_each(|&(at, token)| tokens[at] = token);
+                return Some(tokens);
+            }
+        }
         match placed {
             [] => Some(self.completion()),
             [(position, token)] => self.child(*position, *token),

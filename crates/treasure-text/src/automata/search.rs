@@ -1,10 +1,12 @@
 //! Patterns as the constraint of a search: legal sets, draws and completions for any method.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
-use treasure_core::{Bans, Constraint, Error, Fills, Legal, MaskedSeq, Result, TokenId, TokenSet};
+use treasure_core::{
+    Ahead, Bans, Constraint, Error, Fills, Legal, MaskedSeq, Result, TokenId, TokenSet,
+};
 
-use super::{Filled, Likeliest, Patterns};
+use super::{Filled, Likeliest, Outlook, Patterns};
 
 impl From<super::Error> for Error {
     fn from(error: super::Error) -> Self {
@@ -24,6 +26,10 @@ impl Constraint for Patterns {
     fn open(&self, state: &MaskedSeq) -> Result<Option<Box<dyn Legal>>> {
         Ok(Some(Box::new(self.fill(state)?)))
     }
+
+    fn padding(&self, position: usize, token: TokenId) -> Range<usize> {
+        Patterns::padding(self, position, token)
+    }
 }
 
 impl Legal for Filled {
@@ -35,11 +41,14 @@ impl Legal for Filled {
         Ok(self.reveal(position, token)?)
     }
 
-    fn fills(&self, rows: &[Vec<f32>]) -> Result<Arc<dyn Fills>> {
-        let mut index = vec![0; self.slots().len()];
-        let masks = (0..index.len()).filter(|&position| self.slots()[position].is_none());
-        masks.enumerate().for_each(|(row, position)| index[position] = row);
-        Ok(Arc::new(self.likeliest(&|position| rows[index[position]].as_slice())?))
+    fn ahead(&self, rows: &[&[f32]]) -> Result<Option<Box<dyn Ahead>>> {
+        let index = self.index_of_masks();
+        Ok(self.outlook(&|position| rows[index[position]])?.map(|ahead| Box::new(ahead) as _))
+    }
+
+    fn fills(&self, rows: &[&[f32]]) -> Result<Arc<dyn Fills>> {
+        let index = self.index_of_masks();
+        Ok(Arc::new(self.likeliest(&|position| rows[index[position]])?))
     }
 
     fn again(&self) -> Box<dyn Legal> {
@@ -50,5 +59,27 @@ impl Legal for Filled {
 impl Fills for Likeliest {
     fn with(&self, placed: &[(usize, TokenId)]) -> Option<Vec<TokenId>> {
         Likeliest::with(self, placed)
+    }
+
+    fn is_padding(&self, whole: &[TokenId], position: usize) -> bool {
+        Likeliest::is_padding(self, whole, position)
+    }
+}
+
+impl Ahead for Outlook {
+    fn row(&mut self, position: usize, row: &[f32], out: &mut Vec<f32>) -> Result<f64> {
+        Ok(Outlook::row(self, position, row, out)?)
+    }
+
+    fn place(&mut self, position: usize, token: TokenId) -> Result<()> {
+        Ok(Outlook::place(self, position, token)?)
+    }
+
+    fn is_padding(&self, position: usize) -> bool {
+        Outlook::is_padding(self, position)
+    }
+
+    fn again(&self) -> Box<dyn Ahead> {
+        Box::new(self.clone())
     }
 }

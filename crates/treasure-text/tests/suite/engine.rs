@@ -53,6 +53,21 @@ impl Case<'_> {
         masked.map(|p| f64::from(rows[p][tokens[p] as usize])).sum()
     }
 
+    /// log p of a text under normalised rows: the masks up to its first end. Padding is certain; of
+    /// several ends it takes each by its share.
+    fn log_p(&self, rows: &[Vec<f32>], tokens: &[TokenId]) -> f64 {
+        let is_end = |p: usize| self.vocabulary.is_eos(tokens[p]);
+        let end = (0..tokens.len()).find(|&p| is_end(p)).unwrap_or(tokens.len());
+        let masked = (0..tokens.len()).filter(|&p| self.fill[p].is_none());
+        let own = |p: usize| {
+            let among = |token: &usize| p <= end || self.vocabulary.is_eos(*token as TokenId);
+            let tokens_there = (0..rows[p].len()).filter(among);
+            let sum: f64 = tokens_there.map(|token| f64::from(rows[p][token]).exp()).sum();
+            f64::from(rows[p][tokens[p] as usize]) - sum.ln()
+        };
+        masked.map(own).sum()
+    }
+
     fn check_best(
         &self,
         lattice: &treasure_text::automata::Lattice,
@@ -103,22 +118,37 @@ impl Case<'_> {
         random: &mut Random,
     ) {
         let row = |position: usize| rows[position].as_slice();
-        let mass = Mass::new(lattice, &row).unwrap();
-        let weight = |tokens: &Vec<TokenId>| self.score(rows, tokens).exp();
+        let mut mass = Mass::new(lattice, &row).unwrap().unwrap();
+        let weight = |tokens: &Vec<TokenId>| self.log_p(rows, tokens).exp();
         let total: f64 = true_ones.iter().map(weight).sum();
         assert!((mass.log_mass() - total.ln()).abs() < 1e-9, "{}", self.name);
-        let mut marginals = Vec::new();
-        for position in 0..rows.len() {
-            mass.marginals(position, row(position), &mut marginals).unwrap();
-            for token in 0..self.vocabulary.size() as TokenId {
-                let with = true_ones.iter().filter(|tokens| tokens[position] == token);
-                let truth = with.map(weight).sum::<f64>() / total;
-                let got = marginals[token as usize].exp();
-                assert!((got - truth).abs() < 1e-9, "{}: {got}, not {truth}", self.name);
+        let check = |mass: &mut Mass, placed: &[(usize, TokenId)]| {
+            let fits = |text: &&Vec<TokenId>| placed.iter().all(|&(p, token)| text[p] == token);
+            let left: Vec<_> = true_ones.iter().filter(fits).collect();
+            let total: f64 = left.iter().map(|text| weight(text)).sum();
+            let mut marginals = Vec::new();
+            for position in 0..rows.len() {
+                mass.marginals(position, row(position), &mut marginals).unwrap();
+                for token in 0..self.vocabulary.size() as TokenId {
+                    let with = left.iter().filter(|tokens| tokens[position] == token);
+                    let truth = with.map(|text| weight(text)).sum::<f64>() / total;
+                    let got = marginals[token as usize].exp();
+                    assert!((got - truth).abs() < 1e-9, "{}: {got}, not {truth}", self.name);
+                }
             }
-        }
+        };
+        check(&mut mass, &[]);
         let drawn = mass.draw(&row, &mut |_| random.uniform()).unwrap();
         assert!(true_ones.contains(&drawn), "{}: {drawn:?}", self.name);
+        // Placing tokens, in any order, conditions on them.
+        let mut placed = Vec::new();
+        let mut left: Vec<usize> = (0..rows.len()).filter(|&p| self.fill[p].is_none()).collect();
+        while !left.is_empty() {
+            let position = left.swap_remove(random.below(left.len()));
+            mass.place(position, drawn[position]).unwrap();
+            placed.push((position, drawn[position]));
+            check(&mut mass, &placed);
+        }
     }
 }
 

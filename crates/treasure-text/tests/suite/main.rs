@@ -1,5 +1,6 @@
 //! Constraints against brute force, other implementations, and the documented law of draws.
 
+mod chat;
 mod engine;
 mod fills;
 mod holes;
