@@ -11,7 +11,7 @@ use std::{
 };
 
 use treasure_models::{
-    exec::{Cpu, Isa, Keep, RowQuestion, Runner, Sequence, Storage, register_flops},
+    exec::{Cpu, Isa, Keep, Precision, RowQuestion, Runner, Sequence, Storage, register_flops},
     stack::{
         Activation, Attention, Block, Classify, Conditioning, Dense, Embed, FeedForward, Head,
         Matrix, Network, Norm, NormKind, PositionRule, Reader, Rotary, Stack, Tokens, Visibility,
@@ -226,11 +226,11 @@ fn cpu_seconds() -> f64 {
     tasks.filter_map(|task| nanoseconds(task.ok()?.path())).sum::<f64>() / 1e9
 }
 
-fn peak_gflops(isa: Isa) -> f64 {
+fn peak_gflops(isa: Isa, precision: Precision) -> f64 {
     // The best of many short bursts: what the machine can do when nothing interrupts it.
     let burst = || {
         let start = Instant::now();
-        register_flops(isa, 1_000_000) / start.elapsed().as_secs_f64() / 1e9
+        register_flops(isa, precision, 1_000_000) / start.elapsed().as_secs_f64() / 1e9
     };
     let one = || (0..100).map(|_| burst()).fold(0.0, f64::max);
     let threads = rayon::current_num_threads();
@@ -241,25 +241,32 @@ fn peak_gflops(isa: Isa) -> f64 {
 }
 
 fn main() -> Anyhow<()> {
-    let folder = std::env::args().nth(1).ok_or("usage: race WEIGHTS-FOLDER [avx2]")?;
+    let folder = std::env::args().nth(1).ok_or("usage: race WEIGHTS-FOLDER [ISA [PRECISION]]")?;
     let folder = Path::new(&folder);
     let isa = match std::env::args().nth(2) {
-        Some(name) => Isa::named(&name).ok_or("this machine has no such instructions")?,
-        None => Isa::best(),
+        Some(name) if name != "best" => {
+            Isa::named(&name).ok_or("this machine has no such instructions")?
+        }
+        _ => Isa::best(),
     };
-    let cpu = Cpu::new().with_isa(isa);
+    let precision: Precision = match std::env::args().nth(3) {
+        Some(name) => name.parse()?,
+        None => Precision::F32,
+    };
+    let cpu = Cpu::new().with_isa(isa).with_precision(precision);
     let run = |network| Runner::new(&cpu, network, Storage::F32);
     let dit = run(load_dit(&folder.join("dit.bin"))?)?;
     let gpt2 = run(load_gpt2(&folder.join("gpt2.bin"))?)?;
     let roberta = run(load_roberta(&folder.join("roberta.bin"))?)?;
     let mut out = std::io::stdout().lock();
-    writeln!(out, "ready")?;
+    let (bf16, int8) = (isa.dots_bf16(), isa.dots_int8());
+    writeln!(out, "ready {isa:?} bf16={bf16} int8={int8}")?;
     out.flush()?;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let words: Vec<&str> = line.split_whitespace().collect();
         if let ["peak"] = words[..] {
-            writeln!(out, "{{\"gflops\": {:.1}}}", peak_gflops(isa))?;
+            writeln!(out, "{{\"gflops\": {:.1}}}", peak_gflops(isa, precision))?;
             out.flush()?;
             continue;
         }

@@ -16,6 +16,7 @@ mod gpt2;
 mod gpt2_block;
 mod llada;
 mod llama;
+mod llama_cls;
 mod mdlm;
 mod modernbert;
 mod rms_block;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use crate::{
     Error, Result,
     config::Config,
+    gate::Gate,
     gguf::Header,
     stack::{Classify, Head, Matrix, Stack, Tokens},
     tensors::Tensors,
@@ -70,6 +72,32 @@ pub(crate) struct ClassifierNet {
     /// Rows of the embedding.
     pub(crate) rows: usize,
     pub(crate) labels: Vec<String>,
+    /// Which hidden state is read.
+    pub(crate) pool: Pool,
+    /// What weighs the outputs, where they are objectives of one score.
+    pub(crate) gate: Option<Gate>,
+}
+
+/// Which hidden state a classifier reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pool {
+    /// The first token's.
+    First,
+    /// The last token's that is not padding.
+    Last {
+        /// The padding.
+        pad: Option<u32>,
+    },
+}
+
+impl Pool {
+    /// The position in a sequence; the first where all is padding, as in transformers.
+    pub(crate) fn position(self, ids: &[u32]) -> usize {
+        match self {
+            Self::First => 0,
+            Self::Last { pad } => ids.iter().rposition(|&id| Some(id) != pad).unwrap_or(0),
+        }
+    }
 }
 
 /// What a network is built from.
@@ -96,7 +124,10 @@ pub(crate) fn language_model(
         Family::ModernBertMlm => modernbert::build,
         Family::Gpt2 => gpt2::build,
         Family::Llama => llama::build,
-        Family::RobertaClassifier | Family::BertClassifier | Family::DistilBertClassifier => {
+        Family::RobertaClassifier
+        | Family::BertClassifier
+        | Family::DistilBertClassifier
+        | Family::LlamaClassifier => {
             return Err(Error::expected(
                 &checkpoint.place,
                 "a model with a vocabulary head",
@@ -127,6 +158,7 @@ pub(crate) fn classifier(
         Family::RobertaClassifier => roberta_cls::build,
         Family::BertClassifier => bert_cls::build,
         Family::DistilBertClassifier => distilbert_cls::build,
+        Family::LlamaClassifier => llama_cls::build,
         other => {
             return Err(Error::expected(&checkpoint.place, "a sequence classifier", other));
         }
@@ -147,6 +179,8 @@ fn ignored(family: Family) -> impl Fn(&str) -> bool {
                 Family::RobertaClassifier => {
                     name.starts_with("roberta.pooler.") || name.starts_with("lm_head.")
                 }
+                // What a reward model was tuned from.
+                Family::LlamaClassifier => name == "lm_head.weight",
                 Family::Gpt2 | Family::DiffuGpt => {
                     // Causal masks that old versions stored as buffers.
                     name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")

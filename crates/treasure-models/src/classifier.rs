@@ -4,16 +4,19 @@
 //! one label only: then each has a probability of its own (sigmoid), as in transformers' pipelines.
 
 use rayon::prelude::*;
+use treasure_text::{ChatTemplate, conversation};
 
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Tokenizer,
+    arch::Pool,
     describe::Description,
-    exec::{Cpu, Executor, Runner},
+    exec::{Executor, Keep, Runner, Sequence},
+    gate::{self, Gate},
     load::{self, Kind, Loaded, Opened},
     stack::Reader,
 };
 
-/// A RoBERTa, BERT or DistilBERT classifier.
+/// A RoBERTa, BERT or DistilBERT classifier, or a reward model of Llama's or Qwen2's type.
 #[derive(Debug)]
 pub struct Classifier {
     runner: Runner,
@@ -22,13 +25,16 @@ pub struct Classifier {
     max_len: usize,
     truncate_to: Option<usize>,
     tokenizer: Option<Tokenizer>,
+    chat: Option<ChatTemplate>,
+    pool: Pool,
+    gate: Option<Gate>,
     description: Description,
 }
 
 impl Classifier {
     /// Loads a classifier by name.
     pub fn load(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Self> {
-        Self::load_on(&Cpu::new(), resolver, spec, options)
+        Self::load_on(&options.cpu(), resolver, spec, options)
     }
 
     /// Loads a classifier by name onto an executor.
@@ -49,7 +55,7 @@ impl Classifier {
         resolver: &Resolver,
         options: &LoadOptions,
     ) -> Result<Self> {
-        let Loaded { net, tokenizer, mut description } =
+        let Loaded { net, tokenizer, mut description, chat } =
             opened.classifier(resolver, options, true)?;
         let several = match &opened.kind {
             Kind::HuggingFace(config) => {
@@ -67,6 +73,9 @@ impl Classifier {
             max_len: net.max_len,
             truncate_to: None,
             tokenizer,
+            chat,
+            pool: net.pool,
+            gate: net.gate,
             description,
         })
     }
@@ -126,11 +135,34 @@ impl Classifier {
         &self.runner
     }
 
-    /// The ids of a text with its special tokens, cut to the window if one was set.
+    /// The ids of a conversation as this model's own chat template writes it, if it has one and the text
+    /// is one ([`conversation`]).
+    fn conversation(&self, text: &str) -> Result<Option<Vec<u32>>> {
+        let Some(chat) = self.chat.as_ref().filter(|_| self.family() == Family::LlamaClassifier)
+        else {
+            return Ok(None);
+        };
+        let Some(messages) = conversation(text) else { return Ok(None) };
+        let text = chat.render(&messages, false)?;
+        Ok(Some(self.tokenizer()?.encode(&text, false)?))
+    }
+
+    /// The ids of a text with its special tokens, cut to the window if one was set. A reward model with
+    /// a chat template of its own reads a conversation through it.
     pub fn ids(&self, text: &str) -> Result<Vec<u32>> {
         let tokenizer = self.tokenizer()?;
-        let ids = tokenizer.encode(text, true)?;
         let limit = self.truncate_to.map_or(self.max_len, |window| window.min(self.max_len));
+        if let Some(ids) = self.conversation(text)? {
+            // The end of an answer says most about it: what is too long loses its beginning.
+            let beyond = ids.len().saturating_sub(limit);
+            if beyond > 0 && self.truncate_to.is_none() {
+                let most = format!("at most {} tokens", self.max_len);
+                return Err(Error::expected("conversation", most, ids.len())
+                    .with_hint("set a token window for this reward"));
+            }
+            return Ok(ids[beyond..].to_vec());
+        }
+        let ids = tokenizer.encode(text, true)?;
         if ids.len() <= limit {
             return Ok(ids);
         }
@@ -175,7 +207,31 @@ impl Classifier {
                 ids.len(),
             ));
         }
-        Ok(self.runner.classify(batch)?)
+        if let Some(gate) = &self.gate {
+            return batch.iter().map(|ids| self.gated(gate, ids)).collect();
+        }
+        let at: Vec<(&[u32], usize)> =
+            batch.iter().map(|&ids| (ids, self.pool.position(ids))).collect();
+        Ok(self.runner.classify_at(&at)?)
+    }
+
+    /// The one score of a reward model whose objectives are weighed by the prompt.
+    fn gated(&self, gate: &Gate, ids: &[u32]) -> Result<Vec<f32>> {
+        let answer = self.tokenizer()?.encode(gate::ANSWER, false)?;
+        let Some(prompt) = Gate::position(ids, &answer) else {
+            return Err(Error::expected(
+                "text",
+                "a conversation in Llama 3's format with an answer, as this reward model reads",
+                "none",
+            )
+            .with_hint("ask in chat, or score a text that the chat template wrote"));
+        };
+        let positions = [prompt, self.pool.position(ids)];
+        let sequence = Sequence { tokens: ids, keep: Keep::Positions(&positions), sigma: 0.0 };
+        let hidden = self.runner.hidden(&[sequence])?;
+        let (prompt, answer) = hidden.values().split_at(hidden.values().len() / 2);
+        let objectives = self.runner.logits(answer)?;
+        Ok(vec![gate.score(prompt, &objectives) as f32])
     }
 
     fn normalise(&self, logits: &[f32]) -> Vec<f64> {

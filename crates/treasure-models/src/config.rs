@@ -154,6 +154,20 @@ impl Config {
         }
     }
 
+    /// Token ids, one or a list of them.
+    pub fn tokens(&self, key: &str) -> Result<Vec<u32>> {
+        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
+        let id = |value: &Value| match value.as_u64().map(u32::try_from) {
+            Some(Ok(id)) => Ok(id),
+            _ => Err(self.wrong(key, "token ids", value)),
+        };
+        match value {
+            Value::Array(ids) => ids.iter().map(id).collect(),
+            Value::Null => Ok(Vec::new()),
+            one => Ok(vec![id(one)?]),
+        }
+    }
+
     /// Fails unless a key that would change the network has the one value we implement.
     pub fn only(&self, key: &str, supported: &Value) -> Result<()> {
         match self.get(key) {

@@ -1,5 +1,6 @@
 //! What a model is: facts for a listing.
 
+use serde_json::{Value, json};
 use treasure_text::printable;
 
 use crate::{
@@ -27,6 +28,10 @@ pub struct Description {
     pub bos_id: Option<u32>,
     /// The token that ends a text.
     pub eos_id: Option<u32>,
+    /// Every token that ends a text: an end of turn beside the end of text.
+    pub end_ids: Vec<u32>,
+    /// Whether it writes conversations.
+    pub chat: bool,
     /// The labels of a classifier.
     pub labels: Vec<String>,
     /// The longest sequence.
@@ -50,9 +55,30 @@ pub struct Description {
 }
 
 impl Description {
-    /// The name of the type weights are held in.
-    pub fn dtype_name(&self) -> &'static str {
-        self.dtype.name()
+    /// What is known of it, as JSON.
+    pub fn to_value(&self) -> Value {
+        json!({
+            "name": self.name,
+            "architecture": self.architecture.to_string(),
+            "role": self.architecture.role().name(),
+            "parameters": self.parameters,
+            "layers": self.layers,
+            "width": self.width,
+            "vocabulary": self.vocabulary,
+            "tokenizer_entries": self.tokenizer_entries,
+            "mask_id": self.mask_id,
+            "bos_id": self.bos_id,
+            "eos_id": self.eos_id,
+            "end_ids": self.end_ids,
+            "chat": self.chat,
+            "max_length": self.max_length,
+            "time_conditioned": self.time_conditioned,
+            "labels": self.labels,
+            "stored_as": self.stored,
+            "dtype": self.dtype.name(),
+            "memory_bytes": self.memory_bytes,
+            "licence": self.licence,
+        })
     }
 
     /// The error of a text that no tokenizer is there for.

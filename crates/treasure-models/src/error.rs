@@ -2,8 +2,9 @@
 //!
 //! Messages quote files (names of tensors, types, labels); whatever in them could steer a terminal is escaped.
 
-use std::{error::Error as StdError, fmt};
+use std::{borrow::Cow, error::Error as StdError, fmt};
 
+use treasure_core::Hint;
 use treasure_text::Report;
 
 use crate::exec::ExecError;
@@ -27,6 +28,8 @@ pub enum Error {
     Unsupported(Report),
     /// A number that is none: in the weights, or in what they make of an input.
     NotFinite(Report),
+    /// A call that nobody waited for any more.
+    GivenUp(Report),
 }
 
 impl Error {
@@ -84,7 +87,8 @@ impl Error {
             | Self::Unreachable(report)
             | Self::Damaged(report)
             | Self::Unsupported(report)
-            | Self::NotFinite(report) => report,
+            | Self::NotFinite(report)
+            | Self::GivenUp(report) => report,
         }
     }
 
@@ -95,7 +99,8 @@ impl Error {
             | Self::Unreachable(report)
             | Self::Damaged(report)
             | Self::Unsupported(report)
-            | Self::NotFinite(report) => report,
+            | Self::NotFinite(report)
+            | Self::GivenUp(report) => report,
         }
     }
 
@@ -121,10 +126,11 @@ impl Error {
         self.report_mut().set_place(place);
         self
     }
+}
 
-    /// What a user can do about it, if anything.
-    pub fn hint(&self) -> Option<&str> {
-        self.report().hint()
+impl Hint for Error {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        self.report().hint().map(Cow::Borrowed)
     }
 }
 
@@ -146,9 +152,8 @@ impl From<treasure_text::Error> for Error {
             treasure_text::Error::Damaged(report) => Self::Damaged(report),
             treasure_text::Error::Invalid(report) => Self::Invalid(report),
             other => {
-                let hint = other.hint();
                 let error = Self::new(other.to_string());
-                hint.into_iter().fold(error, Self::with_hint)
+                other.hint().into_iter().fold(error, Self::with_hint)
             }
         }
     }
@@ -162,7 +167,8 @@ impl From<Error> for treasure_text::Error {
             | Error::Unreachable(report)
             | Error::Damaged(report)
             | Error::Unsupported(report)
-            | Error::NotFinite(report) => Self::Damaged(report),
+            | Error::NotFinite(report)
+            | Error::GivenUp(report) => Self::Damaged(report),
         }
     }
 }
@@ -173,6 +179,7 @@ impl From<ExecError> for Error {
         match error {
             ExecError::NotFinite { .. } => Self::NotFinite(report),
             ExecError::Failed(_) => Self::Unreachable(report),
+            ExecError::GivenUp => Self::GivenUp(report),
             _ => Self::Invalid(report),
         }
     }
@@ -181,6 +188,9 @@ impl From<ExecError> for Error {
 impl From<Error> for treasure_core::Error {
     /// The message reads well alone; the source is the same error, which carries the hint.
     fn from(error: Error) -> Self {
-        Self::Denoiser { message: error.to_string(), source: Some(Box::new(error)) }
+        match error {
+            Error::GivenUp(_) => Self::GivenUp { whose: "the model".into() },
+            error => Self::Denoiser { message: error.to_string(), source: Some(Box::new(error)) },
+        }
     }
 }

@@ -75,6 +75,9 @@ pub enum ExecError {
         /// The first that is none.
         got: String,
     },
+    /// Nobody waited for the result any more ([`treasure_core::given_up`]).
+    #[error("given up")]
+    GivenUp,
     /// The executor itself failed.
     #[error("{0}")]
     Failed(String),

@@ -21,6 +21,7 @@ mod tests;
 mod tile;
 mod vocabulary;
 mod widen;
+mod words;
 
 pub(crate) use attention::{Inputs, MAX_HEAD_DIM, Segments, attend};
 pub(crate) use buffer::Aligned;
@@ -34,3 +35,4 @@ pub(crate) use product::{project, project_activated, project_added};
 pub(crate) use rows::{Lie, Packed, Plain};
 pub(crate) use table::Table;
 pub(crate) use vocabulary::answer;
+pub(crate) use words::MAX_INT8_INPUTS;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use treasure_text::ChatTemplate;
+
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Source, Tokenizer,
     arch::{self, Checkpoint, ClassifierNet, LanguageModel},
@@ -9,6 +11,7 @@ use crate::{
     describe::{Description, licence},
     exec::{Executor, Runner, Storage},
     gguf::Header,
+    published,
     stack::{Network, Reader, Stack},
     weights::Weights,
 };
@@ -32,19 +35,27 @@ pub(crate) struct Loaded<N> {
     pub(crate) net: N,
     pub(crate) tokenizer: Option<Tokenizer>,
     pub(crate) description: Description,
+    /// How it writes conversations.
+    pub(crate) chat: Option<ChatTemplate>,
 }
 
 /// Resolves, opens and recognises a checkpoint; reads headers only.
 pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Opened> {
+    options.check()?;
     let source = resolver.resolve(spec, options.revision.as_deref())?;
     let place = source.name();
     if let Some(blob) = source.gguf()? {
         let header = Header::read(&blob)?;
         let weights = Arc::new(Weights::from_gguf(blob, &header));
-        let family = options.as_kind.unwrap_or(Family::Llama);
-        if family != Family::Llama {
+        let own = match header.text("general.architecture")? {
+            "llada" => Family::Llada,
+            "dream" => Family::Dream,
+            _ => Family::Llama,
+        };
+        let family = options.as_kind.unwrap_or(own);
+        if family != own {
             let what = format!("{place}: architecture");
-            return Err(Error::expected(what, "llama for a GGUF file", family));
+            return Err(Error::expected(what, format!("{own} for this GGUF file"), family));
         }
         let storage = options.dtype.storage(&weights);
         return Ok(Opened { source, kind: Kind::Gguf(header), weights, family, storage });
@@ -116,11 +127,15 @@ impl Opened {
         description.bos_id = specials.and_then(|s| s.bos).or(net.bos_id);
         description.eos_id = specials.and_then(|s| s.eos).or(net.eos_id);
         if self.family.role() == Role::Denoiser {
-            let stated = options.mask_id.or(net.mask_id);
-            description.mask_id = stated.or_else(|| specials?.mask);
+            let stated = options.mask_id.or(net.mask_id).or_else(|| specials?.mask);
+            description.mask_id = stated.or_else(|| published::mask_id(self.family, net.rows));
             description.time_conditioned = Some(net.timed);
         }
-        Ok(Loaded { net, tokenizer, description })
+        let chat = published::chat(&self.source, self.family, tokenizer.as_ref())?;
+        description.chat = chat.is_some();
+        description.end_ids =
+            published::end_ids(&self.source, self.family, description.eos_id, tokenizer.as_ref())?;
+        Ok(Loaded { net, tokenizer, description, chat })
     }
 
     /// Loads the network with its classifier, or without `load` an outline of it.
@@ -149,7 +164,9 @@ impl Opened {
             &tokenizer,
         );
         description.labels.clone_from(&net.labels);
-        Ok(Loaded { net, tokenizer, description })
+        let chat = published::chat(&self.source, self.family, tokenizer.as_ref())?;
+        description.chat = chat.is_some();
+        Ok(Loaded { net, tokenizer, description, chat })
     }
 
     /// What every kind of network says about itself: its stack, rows of the embedding and longest sequence.
@@ -165,6 +182,7 @@ impl Opened {
         description.tokenizer_entries = tokenizer.as_ref().map(Tokenizer::size);
         description.max_length = Some(max_len);
         description.layers = Some(stack.blocks.len());
+        description.width = Some(stack.width);
         description.memory_bytes = parameters * self.storage.bytes() as u64;
     }
 
@@ -182,7 +200,6 @@ impl Opened {
         if let (Some(tokenizer), Some(rows)) = (tokenizer, description.vocabulary) {
             tokenizer.check_against(rows)?;
         }
-        description.width = Some(network.stack().width);
         let runner = Runner::new(executor, network, self.storage)?;
         description.memory_bytes = runner.bytes() as u64;
         description.executor = Some(runner.facts().clone());
@@ -212,6 +229,8 @@ impl Opened {
             mask_id: None,
             bos_id: None,
             eos_id: None,
+            end_ids: Vec::new(),
+            chat: false,
             labels: Vec::new(),
             max_length: None,
             layers: None,

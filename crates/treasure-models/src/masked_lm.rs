@@ -9,13 +9,13 @@ use treasure_core::{
     Answer, At, Candidate, Denoiser, Draw, Encoding, Facts, MaskedSeq, Question, State, TokenId,
 };
 
-use treasure_text::{Detokenize, TextModel, Tokenizer};
+use treasure_text::{ChatTemplate, Detokenize, TextModel, Tokenizer};
 
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Source,
     arch::Shift,
     describe::Description,
-    exec::{self, Cpu, Executor, Keep, Runner, Sequence},
+    exec::{self, Executor, Keep, Runner, Sequence},
     load::{self, Loaded, Opened},
     stack::Reader,
 };
@@ -31,6 +31,7 @@ pub struct MaskedLm {
     facts: Facts,
     mask_id: TokenId,
     tokenizer: Option<Tokenizer>,
+    chat: Option<ChatTemplate>,
     borrowed: Option<Source>,
     lazy: OnceLock<std::result::Result<Tokenizer, String>>,
     description: Description,
@@ -45,7 +46,7 @@ struct Rows {
 impl MaskedLm {
     /// Loads a denoiser by name.
     pub fn load(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Self> {
-        Self::load_on(&Cpu::new(), resolver, spec, options)
+        Self::load_on(&options.cpu(), resolver, spec, options)
     }
 
     /// Loads a denoiser by name onto an executor.
@@ -66,7 +67,7 @@ impl MaskedLm {
         resolver: &Resolver,
         options: &LoadOptions,
     ) -> Result<Self> {
-        let Loaded { net, tokenizer, mut description } =
+        let Loaded { net, tokenizer, mut description, chat } =
             opened.language_model(resolver, options, true)?;
         let mask_id = description.mask_id.ok_or_else(|| no_mask(&opened.source, opened.family))?;
         let rows = net.rows;
@@ -99,6 +100,7 @@ impl MaskedLm {
             shift: net.shift,
             mask_id,
             tokenizer,
+            chat,
             borrowed,
             lazy: OnceLock::new(),
             description,
@@ -449,6 +451,15 @@ impl TextModel for MaskedLm {
     fn eos_id(&self) -> Option<TokenId> {
         self.eos_id()
     }
+
+    fn end_ids(&self) -> Vec<TokenId> {
+        let ends = &self.description.end_ids;
+        if ends.is_empty() { self.eos_id().into_iter().collect() } else { ends.clone() }
+    }
+
+    fn chat(&self) -> Option<&ChatTemplate> {
+        self.chat.as_ref()
+    }
 }
 
 impl Denoiser for MaskedLm {
@@ -469,6 +480,11 @@ impl Denoiser for MaskedLm {
 
     fn read(&self, batch: &[Question<'_>]) -> treasure_core::Result<Vec<Answer>> {
         Ok(self.answer_all(batch)?)
+    }
+
+    fn encoding_bytes(&self, masks: usize) -> u64 {
+        let row = 4 * self.runner.outline().width + 8;
+        (masks as u64).saturating_mul(row as u64)
     }
 }
 

@@ -4,11 +4,11 @@ use std::{fmt, str::FromStr};
 
 use crate::{
     Error, Family, Result,
-    exec::Storage,
+    exec::{Cpu, Precision, Storage},
     weights::{Stored, Weights},
 };
 
-/// How weights are held in memory. Arithmetic is always f32.
+/// How weights are held in memory where products are f32; other precisions hold what they multiply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dtype {
     /// As the file stores them: f16 and bf16 stay, everything else becomes f32. Small files (below 64 MB)
@@ -79,6 +79,8 @@ impl fmt::Display for Dtype {
 pub struct LoadOptions {
     /// How weights are held.
     pub dtype: Dtype,
+    /// What products are computed in, on the CPU.
+    pub precision: Precision,
     /// The mask token, where the checkpoint does not say or says something else.
     pub mask_id: Option<u32>,
     /// Another tokenizer: a directory, a GGUF file or a hub id.
@@ -87,6 +89,24 @@ pub struct LoadOptions {
     pub as_kind: Option<Family>,
     /// Pins a hub revision.
     pub revision: Option<String>,
+}
+
+impl LoadOptions {
+    /// The executor that these options ask for.
+    pub(crate) fn cpu(&self) -> Cpu {
+        Cpu::new().with_precision(self.precision)
+    }
+
+    /// Refuses a type of weights that the precision leaves no use for.
+    pub fn check(&self) -> Result<()> {
+        if self.precision == Precision::F32 || self.dtype == Dtype::Auto {
+            return Ok(());
+        }
+        let what = format!("dtype with precision {}", self.precision);
+        let hint =
+            "leave the dtype out: bf16 and int8 products hold the weights that they multiply";
+        Err(Error::expected(what, "auto", self.dtype).with_hint(hint))
+    }
 }
 
 #[cfg(test)]

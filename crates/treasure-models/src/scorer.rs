@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Tokenizer,
     describe::Description,
-    exec::{Cpu, Executor, Runner, Sequence},
+    exec::{Executor, Runner, Sequence},
     load::{self, Loaded, Opened},
     stack::Reader,
 };
@@ -25,7 +25,7 @@ pub struct Scorer {
 impl Scorer {
     /// Loads a scorer by name.
     pub fn load(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Self> {
-        Self::load_on(&Cpu::new(), resolver, spec, options)
+        Self::load_on(&options.cpu(), resolver, spec, options)
     }
 
     /// Loads a scorer by name onto an executor.
@@ -46,7 +46,7 @@ impl Scorer {
         resolver: &Resolver,
         options: &LoadOptions,
     ) -> Result<Self> {
-        let Loaded { net, tokenizer, mut description } =
+        let Loaded { net, tokenizer, mut description, .. } =
             opened.language_model(resolver, options, true)?;
         let bos_id = tokenizer.as_ref().and_then(|tokenizer| {
             let specials = tokenizer.specials();

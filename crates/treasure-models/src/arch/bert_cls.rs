@@ -2,7 +2,7 @@
 //! Source: transformers `BertForSequenceClassification`.
 
 use super::{
-    ClassifierNet,
+    ClassifierNet, Pool,
     bert_block::{Sizes, encoder},
     labels,
 };
@@ -30,5 +30,7 @@ pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<ClassifierNet> {
         max_len: config.size("max_position_embeddings")?,
         rows: config.size("vocab_size")?,
         labels: labels(config, count)?,
+        pool: Pool::First,
+        gate: None,
     })
 }

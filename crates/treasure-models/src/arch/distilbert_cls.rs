@@ -2,7 +2,7 @@
 //! ε = 1e-12, which no config says. Source: transformers `DistilBertForSequenceClassification`.
 
 use super::{
-    ClassifierNet,
+    ClassifierNet, Pool,
     bert_block::{Names, Sizes, block, norm},
     labels,
 };
@@ -60,6 +60,8 @@ pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<ClassifierNet> {
         max_len: positions,
         rows: config.size("vocab_size")?,
         labels: labels(config, count)?,
+        pool: Pool::First,
+        gate: None,
     })
 }
 

@@ -31,6 +31,8 @@ pub enum Family {
     BertClassifier,
     /// DistilBERT for sequence classification.
     DistilBertClassifier,
+    /// Llama and its relatives for sequence classification: reward models.
+    LlamaClassifier,
 }
 
 /// What a model is used for.
@@ -44,7 +46,18 @@ pub enum Role {
     Classifier,
 }
 
-const NAMES: [(Family, &str); 12] = [
+impl Role {
+    /// It in one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Denoiser => "denoiser",
+            Self::Scorer => "scorer",
+            Self::Classifier => "classifier",
+        }
+    }
+}
+
+const NAMES: [(Family, &str); 13] = [
     (Family::Mdlm, "mdlm"),
     (Family::Llada, "llada"),
     (Family::Dream, "dream"),
@@ -57,6 +70,7 @@ const NAMES: [(Family, &str); 12] = [
     (Family::RobertaClassifier, "roberta-classifier"),
     (Family::BertClassifier, "bert-classifier"),
     (Family::DistilBertClassifier, "distilbert-classifier"),
+    (Family::LlamaClassifier, "llama-classifier"),
 ];
 
 impl Family {
@@ -71,9 +85,10 @@ impl Family {
             | Self::BertMlm
             | Self::ModernBertMlm => Role::Denoiser,
             Self::Gpt2 | Self::Llama => Role::Scorer,
-            Self::RobertaClassifier | Self::BertClassifier | Self::DistilBertClassifier => {
-                Role::Classifier
-            }
+            Self::RobertaClassifier
+            | Self::BertClassifier
+            | Self::DistilBertClassifier
+            | Self::LlamaClassifier => Role::Classifier,
         }
     }
 
@@ -130,6 +145,9 @@ pub(crate) fn detect(
         // The config of DiffuGPT says gpt2: only the names of its tensors tell it apart.
         "gpt2" if any("denoise_model.") => Family::DiffuGpt,
         "gpt2" => Family::Gpt2,
+        "llama" | "mistral" | "qwen2" if has("score.weight") || has("regression_layer.weight") => {
+            Family::LlamaClassifier
+        }
         "llama" | "mistral" | "qwen2" => Family::Llama,
         "bert" if has("classifier.weight") => Family::BertClassifier,
         "bert" if any("cls.predictions.") => Family::BertMlm,

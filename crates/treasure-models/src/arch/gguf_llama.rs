@@ -1,4 +1,4 @@
-//! Llama-family models from GGUF metadata and tensor names. Files of architecture `llama` store the rows of
+//! Llama-family models, LLaDA and Dream from GGUF metadata and tensor names. Files of architecture `llama` store the rows of
 //! q and k in pairs for an interleaved rotation; reading them back in halves undoes it.
 //! Source: llama.cpp's `convert_hf_to_gguf.py` (names, permutation) and `gguf.md` (keys).
 
@@ -17,11 +17,15 @@ use crate::{
 
 pub(super) fn build(header: &Header, t: &mut Tensors) -> Result<LanguageModel> {
     let architecture = header.text("general.architecture")?;
-    let paired_rows = match architecture {
-        "llama" => true,
-        "qwen2" => false,
+    let (paired_rows, visibility, shift) = match architecture {
+        "llama" => (true, Visibility::Causal, Shift::None),
+        "qwen2" => (false, Visibility::Causal, Shift::None),
+        // As llama.cpp converts them: LLaDA with Llama's rows, Dream with Qwen2's.
+        "llada" => (true, Visibility::Full, Shift::None),
+        "dream" => (false, Visibility::Full, Shift::KeepFirst),
         other => {
-            return Err(Error::unsupported("GGUF general.architecture", "llama or qwen2", other));
+            let known = "llama, qwen2, llada or dream";
+            return Err(Error::unsupported("GGUF general.architecture", known, other));
         }
     };
     let key = |name: &str| format!("{architecture}.{name}");
@@ -65,7 +69,7 @@ pub(super) fn build(header: &Header, t: &mut Tensors) -> Result<LanguageModel> {
         out_bias: t.has("blk.0.attn_output.bias"),
         mlp_bias: false,
         activation: Activation::Silu,
-        visibility: Visibility::Causal,
+        visibility,
         paired_rows,
     };
     let rotary = Arc::new(rotary(header, t, architecture, head_dim)?);
@@ -101,7 +105,7 @@ pub(super) fn build(header: &Header, t: &mut Tensors) -> Result<LanguageModel> {
         mask_id: token("mask_token_id")?,
         bos_id: token("bos_token_id")?,
         eos_id: token("eos_token_id")?,
-        shift: Shift::None,
+        shift,
         timed: false,
     })
 }

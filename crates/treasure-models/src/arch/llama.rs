@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Result,
     config::Config,
-    stack::{Activation, Embed, Head, NormKind, Stack, Visibility},
+    stack::{Activation, Embed, Head, NormKind, Stack, Tokens, Visibility},
     tensors::Tensors,
 };
 
@@ -25,6 +25,35 @@ pub(super) fn network(
     t: &mut Tensors,
     visibility: Visibility,
 ) -> Result<LanguageModel> {
+    let (width, vocabulary) = (config.size("hidden_size")?, config.size("vocab_size")?);
+    let tied = config.flag("tie_word_embeddings", false)?;
+    let (tokens, decoder) =
+        table_and_decoder(t, TABLE, "lm_head.weight", [vocabulary, width], tied)?;
+    let (stack, max_len) = body(config, t, visibility, tokens)?;
+    Ok(LanguageModel {
+        stack,
+        head: Head { transform: None, decoder },
+        max_len,
+        rows: vocabulary,
+        vocabulary,
+        mask_id: config.token("mask_token_id")?,
+        bos_id: config.token("bos_token_id")?,
+        eos_id: config.token("eos_token_id")?,
+        shift: Shift::None,
+        timed: false,
+    })
+}
+
+/// The token table.
+pub(super) const TABLE: &str = "model.embed_tokens.weight";
+
+/// All but what reads the final hidden states, and the longest sequence.
+pub(super) fn body(
+    config: &Config,
+    t: &mut Tensors,
+    visibility: Visibility,
+    tokens: Tokens,
+) -> Result<(Stack, usize)> {
     let width = config.size("hidden_size")?;
     let heads = config.size("num_attention_heads")?;
     let kv_heads = config.size_if("num_key_value_heads")?.unwrap_or(heads);
@@ -33,7 +62,6 @@ pub(super) fn network(
         Some(head_dim) => head_dim,
         None => config.head_dim(width, heads)?,
     };
-    let vocabulary = config.size("vocab_size")?;
     let eps = config.epsilon("rms_norm_eps", 1e-6)?;
     let positions = config.size_if("max_position_embeddings")?.unwrap_or(2048);
     let sizes = Sizes {
@@ -51,14 +79,6 @@ pub(super) fn network(
         paired_rows: false,
     };
     let rotary = Arc::new(config.rotary(head_dim, 10000.0)?);
-    let tied = config.flag("tie_word_embeddings", false)?;
-    let (tokens, decoder) = table_and_decoder(
-        t,
-        "model.embed_tokens.weight",
-        "lm_head.weight",
-        [vocabulary, width],
-        tied,
-    )?;
     let blocks = (0..config.layers("num_hidden_layers")?)
         .map(|i| block(t, &sizes, &Names::llama(&format!("model.layers.{i}")), &rotary))
         .collect::<Result<_>>()?;
@@ -75,16 +95,5 @@ pub(super) fn network(
         true => config.size_if("sliding_window")?,
         false => None,
     };
-    Ok(LanguageModel {
-        stack,
-        head: Head { transform: None, decoder },
-        max_len: window.map_or(positions, |window| window.min(positions)),
-        rows: vocabulary,
-        vocabulary,
-        mask_id: config.token("mask_token_id")?,
-        bos_id: config.token("bos_token_id")?,
-        eos_id: config.token("eos_token_id")?,
-        shift: Shift::None,
-        timed: false,
-    })
+    Ok((stack, window.map_or(positions, |window| window.min(positions))))
 }

@@ -2,7 +2,7 @@
 //! that are not padding, from the padding id + 1. Source: transformers `RobertaForSequenceClassification`.
 
 use super::{
-    ClassifierNet,
+    ClassifierNet, Pool,
     bert_block::{Sizes, encoder},
     labels,
 };
@@ -38,5 +38,7 @@ pub(super) fn build(config: &Config, t: &mut Tensors) -> Result<ClassifierNet> {
         max_len,
         rows: config.size("vocab_size")?,
         labels: labels(config, count)?,
+        pool: Pool::First,
+        gate: None,
     })
 }

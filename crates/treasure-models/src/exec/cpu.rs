@@ -18,6 +18,7 @@ use crate::{Error, Result, kernels::MAX_HEAD_DIM, stack::Network};
 #[derive(Clone, Debug)]
 pub struct Cpu {
     isa: Isa,
+    precision: Precision,
     pool: Option<Arc<rayon::ThreadPool>>,
     every_row: bool,
     one_by_one: bool,
@@ -25,7 +26,8 @@ pub struct Cpu {
 
 impl Default for Cpu {
     fn default() -> Self {
-        Self { isa: Isa::best(), pool: None, every_row: false, one_by_one: false }
+        let (isa, precision) = (Isa::best(), Precision::F32);
+        Self { isa, precision, pool: None, every_row: false, one_by_one: false }
     }
 }
 
@@ -40,6 +42,24 @@ impl Cpu {
     pub fn with_isa(mut self, isa: Isa) -> Self {
         self.isa = isa;
         self
+    }
+
+    /// The same with products in another precision. Every machine computes each of them; see
+    /// [`Isa::dots_bf16`] and [`Isa::dots_int8`] for where that is fast.
+    #[must_use]
+    pub fn with_precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        self
+    }
+
+    /// What attention and vocabulary heads are computed in: with int8, where rounding would cost most, the best
+    /// that the machine multiplies fast.
+    fn careful(&self) -> Precision {
+        match self.precision {
+            Precision::Int8 if self.isa.dots_bf16() => Precision::Bf16,
+            Precision::Int8 => Precision::F32,
+            precision => precision,
+        }
     }
 
     /// The same on its own threads.
@@ -68,7 +88,7 @@ impl Executor for Cpu {
     fn facts(&self) -> Facts {
         Facts {
             name: format!("cpu {}", self.isa.name()),
-            precision: Precision::F32,
+            precision: self.precision,
             row_invariant: true,
         }
     }

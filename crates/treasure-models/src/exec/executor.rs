@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{ExecError, RowAnswer, RowQuestion, Sequence};
+use super::{ExecError, Isa, RowAnswer, RowQuestion, Sequence};
 use crate::{Error, Result, stack::Network};
 
 /// How weights are held in memory.
@@ -45,19 +45,54 @@ impl fmt::Display for Storage {
     }
 }
 
-/// What the products of a network are computed in.
+/// What the products of a network are computed in. Norms, softmax and the residual stream are f32 in each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// 32-bit floats throughout.
+    /// 32-bit floats throughout: what published numbers are made with.
     #[default]
     F32,
+    /// Products of bfloat16, summed in f32.
+    Bf16,
+    /// Products of 8-bit integers, summed exactly: weights with one scale per output, activations with one per
+    /// row. Attention and vocabulary heads take bf16 where the machine multiplies it, f32 elsewhere.
+    Int8,
+}
+
+impl Precision {
+    /// What a user asks for: a name, or `auto` for the fastest that this machine multiplies in hardware without
+    /// giving up floating point: bf16 with AVX512_BF16, f32 elsewhere.
+    pub fn chosen(name: &str) -> Result<Self> {
+        match name {
+            "auto" if Isa::best().dots_bf16() => Ok(Self::Bf16),
+            "auto" => Ok(Self::F32),
+            name => name.parse().map_err(|_| {
+                Error::expected("precision", "auto, f32, bf16 or int8", format!("{name:?}"))
+            }),
+        }
+    }
+
+    /// `f32`, `bf16` or `int8`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
+        }
+    }
+
+    /// Numbers in a word of 32 bits.
+    pub(crate) fn per_word(self) -> usize {
+        match self {
+            Self::F32 => 1,
+            Self::Bf16 => 2,
+            Self::Int8 => 4,
+        }
+    }
 }
 
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F32 => "f32",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -67,7 +102,9 @@ impl FromStr for Precision {
     fn from_str(name: &str) -> Result<Self> {
         match name {
             "f32" => Ok(Self::F32),
-            other => Err(Error::expected("precision", "f32", other)),
+            "bf16" => Ok(Self::Bf16),
+            "int8" => Ok(Self::Int8),
+            other => Err(Error::expected("precision", "f32, bf16 or int8", other)),
         }
     }
 }

@@ -158,17 +158,27 @@ impl Runner {
 
     /// Class logits of each sequence; equal sequences (texts that differ in what the tokenizer drops) run once.
     pub fn classify(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f32>>, ExecError> {
+        let first: Vec<(&[u32], usize)> = batch.iter().map(|&tokens| (tokens, 0)).collect();
+        self.classify_at(&first)
+    }
+
+    /// Class logits of each sequence, read at a position that its tokens alone decide.
+    pub fn classify_at(&self, batch: &[(&[u32], usize)]) -> Result<Vec<Vec<f32>>, ExecError> {
         self.check_reader(false)?;
-        if let Some(empty) = batch.iter().find(|tokens| tokens.is_empty()) {
-            return Err(ExecError::Position { position: 0, len: empty.len() });
+        if let Some(&(tokens, position)) = batch.iter().find(|(tokens, at)| *at >= tokens.len()) {
+            return Err(ExecError::Position { position, len: tokens.len() });
         }
         let mut known: HashMap<&[u32], usize> = HashMap::with_capacity(batch.len());
         let mut sequences: Vec<Sequence<'_>> = Vec::with_capacity(batch.len());
         let places: Vec<usize> = batch
             .iter()
-            .map(|&tokens| {
+            .map(|(tokens, position)| {
                 *known.entry(tokens).or_insert_with(|| {
-                    sequences.push(Sequence { tokens, keep: Keep::First, sigma: 0.0 });
+                    let keep = match position {
+                        0 => Keep::First,
+                        _ => Keep::Positions(std::slice::from_ref(position)),
+                    };
+                    sequences.push(Sequence { tokens, keep, sigma: 0.0 });
                     sequences.len() - 1
                 })
             })

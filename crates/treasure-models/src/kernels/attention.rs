@@ -14,8 +14,12 @@ use super::{
     math::{exp, fold_lanes},
     parallel::{Scratch, Shared, for_each_task},
     tile::{DEPTH, STRIDE, Tile, multiply},
+    words::{interleave, narrow, narrow_in_place},
 };
-use crate::stack::{RotaryTable, Visibility};
+use crate::{
+    exec::Precision,
+    stack::{RotaryTable, Visibility},
+};
 
 /// The largest supported head.
 pub(crate) const MAX_HEAD_DIM: usize = DEPTH;
@@ -95,6 +99,8 @@ pub(crate) struct Inputs<'a> {
     pub rotary: Option<&'a RotaryTable>,
     /// Which keys a query sees.
     pub visibility: Visibility,
+    /// What its two products are computed in, `F32` or `Bf16`; softmax is f32 in both.
+    pub precision: Precision,
 }
 
 /// Attends every segment; the result `[rows, heads · head_dim]` goes to `to`.
@@ -118,12 +124,13 @@ fn attend_head(
     scratch: &mut Scratch,
     output: &Shared<'_>,
 ) {
-    let Inputs { heads, kv_heads, head_dim, .. } = inputs;
-    let count = segment.positions();
+    let Inputs { heads, kv_heads, head_dim, precision, .. } = inputs;
+    let (count, per) = (segment.positions(), precision.per_word());
+    let head_words = head_dim.div_ceil(per);
     if segment.queries.is_empty() || count == 0 {
         return;
     }
-    pack_keys(inputs, segment, kv_head, count, scratch);
+    pack_keys(isa, inputs, segment, kv_head, count, scratch);
     let Scratch { rows, row, tiles: [tile, _], keys, values, .. } = scratch;
     let blocks = count.div_ceil(DEPTH);
     let largest = isa.tile_rows();
@@ -146,6 +153,9 @@ fn attend_head(
                 let position = inputs.positions[first + r];
                 rotate(inputs.rotary, position, q, to);
                 to.iter_mut().for_each(|x| *x *= scale);
+                if precision == Precision::Bf16 {
+                    narrow_in_place(isa, to);
+                }
                 let seen = visible(inputs.visibility, position, count);
                 (low, high) = (low.min(seen.start), high.max(seen.end));
             }
@@ -153,26 +163,33 @@ fn attend_head(
             let scores = rows.as_f32_mut();
             for panel in low / PANEL..high.div_ceil(PANEL) {
                 let at = panel * PANEL;
-                let b = &keys.as_f32()[at * head_dim..][..PANEL * head_dim];
+                let b = &keys.as_f32()[at * head_words..][..PANEL * head_words];
                 let c = &mut scores[at / DEPTH * largest * STRIDE + at % DEPTH..];
-                let shape = Tile { rows: size, depth: head_dim, c_stride: STRIDE, add: false };
-                multiply(isa, shape, queries, b, c, None);
+                let shape = Tile { rows: size, depth: head_words, c_stride: STRIDE, add: false };
+                multiply(isa, precision, shape, queries, b, c, None);
             }
             let mut sums = [0.0f32; 16];
             for (r, sum) in sums[..size].iter_mut().enumerate() {
                 let seen = visible(inputs.visibility, inputs.positions[first + r], count);
                 *sum = soften(isa, scores, r * STRIDE, largest * STRIDE, seen, low..high);
+                if precision == Precision::Bf16 {
+                    for block in low / DEPTH..high.div_ceil(DEPTH) {
+                        let len = (high - block * DEPTH).min(DEPTH).next_multiple_of(16);
+                        let at = block * largest * STRIDE + r * STRIDE;
+                        narrow_in_place(isa, &mut scores[at..][..len]);
+                    }
+                }
             }
             for panel in 0..head_dim.div_ceil(PANEL) {
                 let c = tile.as_f32_mut();
                 for block in low / DEPTH..high.div_ceil(DEPTH) {
-                    let depth = DEPTH.min(high - block * DEPTH);
+                    let depth = DEPTH.min(high - block * DEPTH).div_ceil(per);
                     let a = &scores[block * largest * STRIDE..];
-                    let b = &values.as_f32()[(panel * count + block * DEPTH) * PANEL..]
-                        [..depth * PANEL];
+                    let at = (panel * count.div_ceil(per) + block * DEPTH / per) * PANEL;
+                    let b = &values.as_f32()[at..][..depth * PANEL];
                     let shape =
                         Tile { rows: size, depth, c_stride: PANEL, add: block > low / DEPTH };
-                    multiply(isa, shape, a, b, c, None);
+                    multiply(isa, precision, shape, a, b, c, None);
                 }
                 let width = PANEL.min(head_dim - panel * PANEL);
                 for r in 0..size {
@@ -212,39 +229,63 @@ fn rotate(table: Option<&RotaryTable>, position: usize, from: &[f32], to: &mut [
     }
 }
 
-/// Keys to `[panel of 32 positions][head_dim][32]`, values to `[panel of 32 components][position][32]`.
+/// Keys to `[panel of 32 positions][word of head_dim][32]`, values to `[panel of 32 components][word of
+/// positions][32]`.
 fn pack_keys(
+    isa: Isa,
     inputs: Inputs<'_>,
     segment: &Segment<'_>,
     kv_head: usize,
     count: usize,
     scratch: &mut Scratch,
 ) {
-    let Inputs { kv_heads, head_dim, k, v, rotary, .. } = inputs;
-    let panels = head_dim.div_ceil(PANEL);
-    let Scratch { keys, values, wide, .. } = scratch;
+    let Inputs { kv_heads, head_dim, k, v, rotary, precision, .. } = inputs;
+    let (panels, per) = (head_dim.div_ceil(PANEL), precision.per_word());
+    let (head_words, value_words) = (head_dim.div_ceil(per), count.div_ceil(per));
+    let Scratch { keys, values, wide, words, .. } = scratch;
     let wanted: &mut [(&mut Aligned, usize)] = &mut [
-        (&mut *keys, count.next_multiple_of(PANEL) * head_dim),
-        (&mut *values, panels * count * PANEL),
+        (&mut *keys, count.next_multiple_of(PANEL) * head_words),
+        (&mut *values, panels * value_words * PANEL),
         (&mut *wide, head_dim),
+        (&mut *words, head_words),
     ];
     wanted.iter_mut().for_each(|(buffer, len)| buffer.reserve_floats(*len));
     let (keys, values, row) =
         (keys.as_f32_mut(), values.as_f32_mut(), &mut wide.as_f32_mut()[..head_dim]);
+    words.as_f32_mut()[head_words - 1] = 0.0;
     // Places behind the last key are never visible: their scores are overwritten. Zeros keep stale subnormals,
     // which are slow to multiply, out of the product.
-    let tail = count / PANEL * PANEL * head_dim;
-    keys[tail..count.next_multiple_of(PANEL) * head_dim].fill(0.0);
+    let tail = count / PANEL * PANEL * head_words;
+    keys[tail..count.next_multiple_of(PANEL) * head_words].fill(0.0);
+    let place = |source: usize| (source * kv_heads + kv_head) * head_dim;
     for (position, source) in segment.keys.iter().cloned().flatten().enumerate() {
-        let at = (source * kv_heads + kv_head) * head_dim;
-        rotate(rotary, position, &k[at..][..head_dim], row);
+        rotate(rotary, position, &k[place(source)..][..head_dim], row);
+        let line = match precision {
+            Precision::F32 => &*row,
+            _ => {
+                narrow(isa, row, &mut words.as_u16_mut()[..head_dim]);
+                &words.as_f32()[..head_words]
+            }
+        };
         let (panel, lane) = (position / PANEL, position % PANEL);
-        let to = &mut keys[panel * PANEL * head_dim..][..PANEL * head_dim];
-        to[lane..].iter_mut().step_by(PANEL).zip(row.iter()).for_each(|(to, x)| *to = *x);
-        for (panel, part) in v[at..][..head_dim].chunks(PANEL).enumerate() {
-            let to = &mut values[(panel * count + position) * PANEL..][..PANEL];
-            to[..part.len()].copy_from_slice(part);
-            to[part.len()..].fill(0.0);
+        let to = &mut keys[panel * PANEL * head_words..][..PANEL * head_words];
+        to[lane..].iter_mut().step_by(PANEL).zip(line).for_each(|(to, x)| *to = *x);
+    }
+    // One place behind the last of an odd number of values weighs exactly 0, but must be a number.
+    let nothing = [0.0f32; MAX_HEAD_DIM];
+    let mut sources = segment.keys.iter().cloned().flatten();
+    for word in 0..value_words {
+        let mut next =
+            || sources.next().map_or(&nothing[..head_dim], |s| &v[place(s)..][..head_dim]);
+        let (even, odd) = (next(), if per == 2 { next() } else { &[][..] });
+        for (panel, part) in even.chunks(PANEL).enumerate() {
+            let to = &mut values[(panel * value_words + word) * PANEL..][..PANEL];
+            let (to, rest) = to.split_at_mut(part.len());
+            match precision {
+                Precision::F32 => to.copy_from_slice(part),
+                _ => interleave(isa, part, &odd[panel * PANEL..], to),
+            }
+            rest.fill(0.0);
         }
     }
 }

@@ -91,6 +91,11 @@ impl Aligned {
         cast_slice_mut(&mut self.lines)
     }
 
+    /// As bytes, to write.
+    pub fn as_u8_mut(&mut self) -> &mut [u8] {
+        cast_slice_mut(&mut self.lines)
+    }
+
     /// As bytes with a sign.
     pub fn as_i8(&self) -> &[i8] {
         cast_slice(&self.lines)

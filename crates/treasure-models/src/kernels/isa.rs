@@ -71,6 +71,26 @@ impl Isa {
         self.0
     }
 
+    /// Whether this set comes with dot products of bf16 in hardware (AVX512_BF16).
+    pub fn dots_bf16(self) -> bool {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 => is_x86_feature_detected!("avx512bf16"),
+            _ => false,
+        }
+    }
+
+    /// Whether this set comes with dot products of bytes in hardware (AVX512_VNNI, AVX-VNNI).
+    pub fn dots_int8(self) -> bool {
+        match self.0 {
+            Set::Portable => false,
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2 => is_x86_feature_detected!("avxvnni"),
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 => is_x86_feature_detected!("avx512vnni"),
+        }
+    }
+
     /// Rows of the largest tile of the matrix product.
     pub(crate) fn tile_rows(self) -> usize {
         match self.0 {

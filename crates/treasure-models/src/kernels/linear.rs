@@ -1,12 +1,20 @@
 //! A matrix of weights as the kernels read it, packed once at load and never changed: `y = W x + b`.
 //!
-//! Rows of `W` are stored in panels of [`PANEL`] outputs, each `[in][PANEL]`, as f32, f16, bf16 or int8;
-//! kernels widen one panel at a time. Packing streams: at no time does a second copy of the matrix exist.
+//! Rows of `W` are stored in panels of [`PANEL`] outputs, each `[word of inputs][PANEL]`. What is multiplied as f32
+//! may be held as f32, f16, bf16 or int8, and kernels widen one panel at a time; what is multiplied as bf16 or
+//! int8 is held so ([`super::words`]). Packing streams: at no time does a second copy of the matrix exist.
 
 use half::{bf16, f16};
 
-use super::Aligned;
-use crate::{Error, Result, exec::Storage, stack::Matrix};
+use super::{
+    Aligned, Isa,
+    words::{OFFSET, narrow, quantise},
+};
+use crate::{
+    Error, Result,
+    exec::{Precision, Storage},
+    stack::Matrix,
+};
 
 /// Outputs per panel.
 pub(crate) const PANEL: usize = 32;
@@ -16,59 +24,91 @@ pub(crate) const PANEL: usize = 32;
 pub(crate) struct Linear {
     outputs: usize,
     inputs: usize,
+    precision: Precision,
     storage: Storage,
     panels: Aligned,
     scales: Vec<f32>,
+    offsets: Vec<i32>,
     bias: Option<Vec<f32>>,
 }
 
 impl Linear {
-    /// Packs a matrix, up to [`PANEL`] rows at a time.
-    pub fn pack(mut matrix: Matrix, storage: Storage) -> Result<Self> {
+    /// Packs a matrix, up to [`PANEL`] rows at a time, to be multiplied in `precision`; how it is held then follows
+    /// from that, except for f32.
+    pub fn pack(mut matrix: Matrix, storage: Storage, precision: Precision) -> Result<Self> {
+        let storage = match precision {
+            Precision::F32 => storage,
+            Precision::Bf16 => Storage::Bf16,
+            Precision::Int8 => Storage::Int8,
+        };
         let (outputs, inputs) = (matrix.outputs(), matrix.inputs());
-        let panels = outputs.div_ceil(PANEL);
-        let mut packed = Aligned::zeroed(panels * PANEL * inputs * storage.bytes());
-        let mut scales =
-            if storage == Storage::Int8 { vec![0.0; panels * PANEL] } else { Vec::new() };
+        let (panels, per) = (outputs.div_ceil(PANEL), precision.per_word());
+        let words = inputs.div_ceil(per);
+        let mut packed = Aligned::zeroed(panels * PANEL * words * per * storage.bytes());
+        let padded = panels * PANEL;
+        let scales = vec![0.0; if storage == Storage::Int8 { padded } else { 0 }];
+        let offsets = vec![0; if precision == Precision::Int8 { padded } else { 0 }];
         let mut rows = vec![0.0f32; PANEL.min(outputs) * inputs];
+        let mut line = Aligned::zeroed(4 * words);
+        let mut made = Self {
+            outputs,
+            inputs,
+            precision,
+            storage,
+            panels: Aligned::default(),
+            scales,
+            offsets,
+            bias: None,
+        };
         for panel in 0..panels {
             let first = panel * PANEL;
             let count = PANEL.min(outputs - first);
             matrix.read(first, &mut rows[..count * inputs])?;
             check_range(&matrix, storage, &rows[..count * inputs])?;
-            let base = panel * PANEL * inputs;
             for (lane, row) in rows[..count * inputs].chunks_exact(inputs.max(1)).enumerate() {
-                let slots = (0..inputs).map(|k| base + k * PANEL + lane);
-                match storage {
-                    Storage::F32 => {
+                let slots = (0..words).map(|word| (panel * words + word) * PANEL + lane);
+                match (precision, storage) {
+                    (Precision::Bf16, _) => {
+                        narrow(Isa::best(), row, &mut line.as_u16_mut()[..inputs]);
+                        let to = packed.as_f32_mut();
+                        slots.zip(line.as_f32()).for_each(|(slot, &word)| to[slot] = word);
+                    }
+                    (Precision::Int8, _) => {
+                        made.scales[first + lane] =
+                            quantise(Isa::best(), row, &mut line.as_u8_mut()[..inputs]);
+                        let bytes = &mut line.as_i8_mut()[..inputs];
+                        bytes.iter_mut().for_each(|w| *w = w.wrapping_sub(OFFSET as u8 as i8));
+                        made.offsets[first + lane] =
+                            OFFSET * bytes.iter().map(|&w| i32::from(w)).sum::<i32>();
+                        let to = packed.as_f32_mut();
+                        slots.zip(line.as_f32()).for_each(|(slot, &word)| to[slot] = word);
+                    }
+                    (Precision::F32, Storage::F32) => {
                         let to = packed.as_f32_mut();
                         slots.zip(row).for_each(|(slot, &w)| to[slot] = w);
                     }
-                    Storage::F16 => {
+                    (Precision::F32, Storage::F16) => {
                         let to = packed.as_u16_mut();
                         slots.zip(row).for_each(|(slot, &w)| to[slot] = f16::from_f32(w).to_bits());
                     }
-                    Storage::Bf16 => {
+                    (Precision::F32, Storage::Bf16) => {
                         let to = packed.as_u16_mut();
                         slots
                             .zip(row)
                             .for_each(|(slot, &w)| to[slot] = bf16::from_f32(w).to_bits());
                     }
-                    Storage::Int8 => {
-                        let largest = row.iter().fold(0.0f32, |a, &w| a.max(w.abs()));
-                        let scale = largest / 127.0;
-                        scales[first + lane] = scale;
-                        let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+                    (Precision::F32, Storage::Int8) => {
+                        let bytes = &mut line.as_i8_mut()[..inputs];
+                        made.scales[first + lane] = to_int8(row, bytes);
                         let to = packed.as_i8_mut();
-                        slots
-                            .zip(row)
-                            .for_each(|(slot, &w)| to[slot] = (w * inverse).round() as i8);
+                        slots.zip(bytes).for_each(|(slot, &mut w)| to[slot] = w);
                     }
                 }
             }
         }
-        let bias = matrix.take_bias();
-        Ok(Self { outputs, inputs, storage, panels: packed, scales, bias })
+        made.panels = packed;
+        made.bias = matrix.take_bias();
+        Ok(made)
     }
 
     /// The number of outputs.
@@ -81,6 +121,16 @@ impl Linear {
         self.inputs
     }
 
+    /// What it is multiplied in.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// Words of inputs.
+    pub fn words(&self) -> usize {
+        self.inputs.div_ceil(self.precision.per_word())
+    }
+
     /// How the weights are held.
     pub fn storage(&self) -> Storage {
         self.storage
@@ -91,7 +141,7 @@ impl Linear {
         self.bias.as_deref()
     }
 
-    /// The packed weights, `[panel][in][PANEL]`.
+    /// The packed weights, `[panel][word][PANEL]`.
     pub fn panels(&self) -> &Aligned {
         &self.panels
     }
@@ -101,15 +151,22 @@ impl Linear {
         &self.scales
     }
 
+    /// For int8 products, what the offset of the activations adds to each output and padding output.
+    pub fn offsets(&self) -> &[i32] {
+        &self.offsets
+    }
+
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.panels.bytes() + 4 * (self.scales.len() + self.bias.as_ref().map_or(0, Vec::len))
+        let bias = self.bias.as_ref().map_or(0, Vec::len);
+        self.panels.bytes() + 4 * (self.scales.len() + self.offsets.len() + bias)
     }
 
     /// Row `output` of the matrix, widened into `row` (`inputs` numbers).
     pub fn unpack_row(&self, output: usize, row: &mut [f32]) {
-        let base = output / PANEL * PANEL * self.inputs + output % PANEL;
-        let slots = (0..self.inputs).map(|k| base + k * PANEL);
+        let (per, base) = (self.precision.per_word(), output / PANEL * self.words());
+        let slots =
+            (0..self.inputs).map(|k| ((base + k / per) * PANEL + output % PANEL) * per + k % per);
         match self.storage {
             Storage::F32 => {
                 let from = self.panels.as_f32();
@@ -129,6 +186,15 @@ impl Linear {
             }
         }
     }
+}
+
+/// A row of weights to bytes, to nearest; returns the scale.
+fn to_int8(row: &[f32], to: &mut [i8]) -> f32 {
+    let largest = row.iter().fold(0.0f32, |a, &w| a.max(w.abs()));
+    let scale = largest / 127.0;
+    let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+    to.iter_mut().zip(row).for_each(|(to, &w)| *to = (w * inverse).round() as i8);
+    scale
 }
 
 /// Refuses numbers that would become infinite in a narrower type.
@@ -159,17 +225,18 @@ mod tests {
         (0..outputs * inputs).map(|i| ((i * 37 % 101) as f32 - 50.0) / 64.0).collect()
     }
 
-    fn pack(outputs: usize, inputs: usize, storage: Storage) -> Linear {
+    fn pack(outputs: usize, inputs: usize, storage: Storage, precision: Precision) -> Linear {
         let matrix = Matrix::from_values(outputs, inputs, weights(outputs, inputs));
-        Linear::pack(matrix, storage).unwrap()
+        Linear::pack(matrix, storage, precision).unwrap()
     }
 
     #[test]
     fn unpacked_rows_equal_the_packed_matrix_in_every_float_storage() {
         let (outputs, inputs) = (37, 5);
         let matrix = weights(outputs, inputs); // multiples of 1/64 below 1: exact in every float type
-        for storage in [Storage::F32, Storage::F16, Storage::Bf16] {
-            let linear = pack(outputs, inputs, storage);
+        let held = [Storage::F32, Storage::F16, Storage::Bf16].map(|held| (held, Precision::F32));
+        for (storage, precision) in held.into_iter().chain([(Storage::F32, Precision::Bf16)]) {
+            let linear = pack(outputs, inputs, storage, precision);
             let mut row = vec![0.0; inputs];
             for r in 0..outputs {
                 linear.unpack_row(r, &mut row);
@@ -180,15 +247,17 @@ mod tests {
 
     #[test]
     fn int8_weights_are_off_by_at_most_half_a_step() {
-        let (outputs, inputs) = (33, 40);
+        let (outputs, inputs) = (33, 41);
         let matrix = weights(outputs, inputs);
-        let linear = pack(outputs, inputs, Storage::Int8);
-        let mut row = vec![0.0; inputs];
-        for r in 0..outputs {
-            linear.unpack_row(r, &mut row);
-            let largest = matrix[r * inputs..][..inputs].iter().fold(0.0f32, |a, w| a.max(w.abs()));
-            for (a, b) in row.iter().zip(&matrix[r * inputs..]) {
-                assert!((a - b).abs() <= largest / 127.0 * 0.5001);
+        for precision in [Precision::F32, Precision::Int8] {
+            let linear = pack(outputs, inputs, Storage::Int8, precision);
+            let mut row = vec![0.0; inputs];
+            for (r, weights) in matrix.chunks(inputs).enumerate() {
+                linear.unpack_row(r, &mut row);
+                let largest = weights.iter().fold(0.0f32, |a, w| a.max(w.abs()));
+                for (a, b) in row.iter().zip(weights) {
+                    assert!((a - b).abs() <= largest / 127.0 * 0.5001);
+                }
             }
         }
     }
@@ -204,7 +273,8 @@ mod tests {
             (f32::MAX, Storage::F32, true),
         ] {
             let matrix = Matrix::from_values(2, 2, vec![0.0, 1.0, largest, 2.0]);
-            assert_eq!(Linear::pack(matrix, storage).is_ok(), fits, "{largest} {storage:?}");
+            let packed = Linear::pack(matrix, storage, Precision::F32);
+            assert_eq!(packed.is_ok(), fits, "{largest} {storage:?}");
         }
     }
 }

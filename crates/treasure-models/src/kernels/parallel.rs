@@ -16,6 +16,10 @@ pub(crate) struct Scratch {
     pub rows: Aligned,
     /// One row before it is copied there.
     pub row: Aligned,
+    /// The same in words.
+    pub words: Aligned,
+    /// One scale per row of bytes.
+    pub scales: Vec<f32>,
     /// Two tiles of results.
     pub tiles: [Aligned; 2],
     /// A widened block of a panel.

@@ -1,13 +1,25 @@
-//! The machine's own speed limit: fused multiply-adds on registers, nothing else.
+//! The machine's own speed limit: multiply-adds on registers, nothing else.
 
 use std::hint::black_box;
 
 use super::{Isa, isa::Set};
+use crate::exec::Precision;
 
-/// Runs `rounds` rounds of independent multiply-adds on this thread and returns the floating-point
-/// operations done. Time it to learn the peak of one thread.
-pub fn register_flops(isa: Isa, rounds: usize) -> f64 {
+/// Runs `rounds` rounds of independent multiply-adds in a precision on this thread and returns the operations
+/// done, two per multiply-add. Time it to learn the peak of one thread. Where the machine has no instruction for
+/// a precision, this is the peak of f32.
+pub fn register_flops(isa: Isa, precision: Precision, rounds: usize) -> f64 {
     match isa.set() {
+        // SAFETY: detection has just found AVX512_BF16, and AVX-512F with this `Isa`.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx512 if precision == Precision::Bf16 && isa.dots_bf16() => unsafe {
+            x86::avx512_bf16(rounds)
+        },
+        // SAFETY: detection has just found AVX512_VNNI, and AVX-512F with this `Isa`.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx512 if precision == Precision::Int8 && isa.dots_int8() => unsafe {
+            x86::avx512_vnni(rounds)
+        },
         // SAFETY: this `Isa` exists, so detection found AVX-512F on this machine.
         #[cfg(target_arch = "x86_64")]
         Set::Avx512 => unsafe { x86::avx512(rounds) },
@@ -30,7 +42,7 @@ fn portable(rounds: usize) -> f64 {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use std::{arch::x86_64::*, hint::black_box};
+    use std::{arch::x86_64::*, hint::black_box, mem::transmute};
 
     /// Chains enough to cover the latency of a multiply-add on two ports.
     const CHAINS: usize = 12;
@@ -47,6 +59,34 @@ mod x86 {
         }
         black_box(sums);
         (2 * 16 * CHAINS * rounds) as f64
+    }
+
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    pub(super) fn avx512_bf16(rounds: usize) -> f64 {
+        // SAFETY: vectors of 64 bytes, any bits of which are numbers of either type.
+        let factor =
+            unsafe { transmute::<__m512i, __m512bh>(_mm512_set1_epi32(black_box(0x3f00_3f00))) };
+        let mut sums = [_mm512_set1_ps(1.0); CHAINS];
+        for _ in 0..rounds {
+            for sum in &mut sums {
+                *sum = _mm512_dpbf16_ps(*sum, factor, factor);
+            }
+        }
+        black_box(sums);
+        (4 * 16 * CHAINS * rounds) as f64
+    }
+
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    pub(super) fn avx512_vnni(rounds: usize) -> f64 {
+        let factor = _mm512_set1_epi32(black_box(0x0102_0304));
+        let mut sums = [_mm512_set1_epi32(1); CHAINS];
+        for _ in 0..rounds {
+            for sum in &mut sums {
+                *sum = _mm512_dpbusd_epi32(*sum, factor, factor);
+            }
+        }
+        black_box(sums);
+        (8 * 16 * CHAINS * rounds) as f64
     }
 
     #[target_feature(enable = "avx2,fma")]

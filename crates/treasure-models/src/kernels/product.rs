@@ -13,10 +13,14 @@ use super::{
     rows::{Lie, Packed, Rows},
     tile::{DEPTH, STRIDE, Tile, multiply},
     widen::{widen_bf16, widen_f16, widen_int8},
+    words::{narrow, narrow_in_place, quantise, rescale},
 };
-use crate::{exec::Storage, stack::Activation};
+use crate::{
+    exec::{Precision, Storage},
+    stack::Activation,
+};
 
-/// One or two matrices whose panels are computed side by side.
+/// One or two matrices whose panels are computed side by side. All jobs of a product have one precision.
 #[derive(Clone, Copy)]
 pub(crate) struct Job<'a> {
     pub first: &'a Linear,
@@ -46,13 +50,12 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(rows: usize, inputs: usize, units: usize) -> Self {
+    fn new(rows: usize, words: usize, units: usize) -> Self {
         // A block of rows stays in the second-level cache while panels stream past it.
         const BLOCK_BYTES: usize = 768 << 10;
         const BLOCK_ROWS: std::ops::RangeInclusive<usize> = 56..=224;
         let threads = rayon::current_num_threads();
-        let most =
-            (BLOCK_BYTES / (4 * inputs.max(1))).clamp(*BLOCK_ROWS.start(), *BLOCK_ROWS.end());
+        let most = (BLOCK_BYTES / (4 * words.max(1))).clamp(*BLOCK_ROWS.start(), *BLOCK_ROWS.end());
         let mut blocks = rows.div_ceil(most);
         if blocks > 1 {
             blocks = blocks.next_multiple_of(threads).min(rows);
@@ -87,13 +90,16 @@ pub(crate) fn product(
     load: impl Rows,
     sink: impl Fn(Spot, &mut [f32], &[f32]) + Sync,
 ) {
-    let Some(inputs) = jobs.first().map(|job| job.first.inputs()) else { return };
+    let Some(Job { first, .. }) = jobs.first() else { return };
+    let inputs = first.inputs();
+    let one_kind = |linear: &Linear| linear.precision() == first.precision();
+    debug_assert!(jobs.iter().all(|job| one_kind(job.first) && job.second.is_none_or(one_kind)));
     let panels = |job: &Job<'_>| job.first.outputs().div_ceil(PANEL);
     let units: usize = jobs.iter().map(panels).sum();
     if rows == 0 || units == 0 {
         return;
     }
-    let plan = Plan::new(rows, inputs, units);
+    let plan = Plan::new(rows, first.words(), units);
     let outputs = |job: &Job<'_>| job.first.outputs() * if job.second.is_some() { 2 } else { 1 };
     count(rows * inputs * jobs.iter().map(outputs).sum::<usize>());
     for_each_task(
@@ -104,7 +110,7 @@ pub(crate) fn product(
             let packed = load.packed().map(|packed| (packed, rows.start));
             if *held != Some(block) {
                 if packed.is_none() {
-                    copy_rows(inputs, rows.clone(), scratch, &load);
+                    copy_rows(isa, first, rows.clone(), scratch, &load);
                 }
                 for tile in &mut scratch.tiles {
                     tile.reserve_floats(rows.len() * PANEL);
@@ -136,22 +142,44 @@ pub(crate) fn product(
     );
 }
 
-/// Copies rows to `[block of k][row][STRIDE]`.
-fn copy_rows(inputs: usize, rows: std::ops::Range<usize>, scratch: &mut Scratch, load: &impl Rows) {
-    let count = rows.len();
-    scratch.rows.reserve_floats(inputs.div_ceil(DEPTH).max(1) * count * STRIDE);
-    scratch.row.reserve_floats(inputs);
-    let (row, to) = (&mut scratch.row.as_f32_mut()[..inputs], scratch.rows.as_f32_mut());
+/// Copies rows to `[block of words][row][STRIDE]`, in the words that `linear` is multiplied in.
+fn copy_rows(
+    isa: Isa,
+    linear: &Linear,
+    rows: std::ops::Range<usize>,
+    scratch: &mut Scratch,
+    load: &impl Rows,
+) {
+    let (count, inputs, words) = (rows.len(), linear.inputs(), linear.words());
+    let Scratch { rows: to, row: wide, words: line, scales, .. } = scratch;
+    to.reserve_floats(words.div_ceil(DEPTH).max(1) * count * STRIDE);
+    wide.reserve_floats(inputs);
+    line.reserve_floats(words);
+    scales.resize(count, 0.0);
+    let (wide, to) = (&mut wide.as_f32_mut()[..inputs], to.as_f32_mut());
+    // What the words behind the last input hold meets weights of 0, but must be a number.
+    line.as_f32_mut()[words.saturating_sub(1)..words].fill(0.0);
     for (r, index) in rows.enumerate() {
-        if inputs <= DEPTH {
+        if linear.precision() == Precision::F32 && inputs <= DEPTH {
             load.load(index, &mut to[r * STRIDE..][..inputs]);
             continue;
         }
         let row = match load.lying(index) {
             Some(row) => row,
             None => {
-                load.load(index, row);
-                &*row
+                load.load(index, wide);
+                &*wide
+            }
+        };
+        let row = match linear.precision() {
+            Precision::F32 => row,
+            Precision::Bf16 => {
+                narrow(isa, row, &mut line.as_u16_mut()[..inputs]);
+                &line.as_f32()[..words]
+            }
+            Precision::Int8 => {
+                scales[r] = quantise(isa, row, &mut line.as_u8_mut()[..inputs]);
+                &line.as_f32()[..words]
             }
         };
         for (block, part) in row.chunks(DEPTH).enumerate() {
@@ -171,29 +199,37 @@ fn panel_product(
     scratch: &mut Scratch,
     which: usize,
 ) {
-    let inputs = linear.inputs();
-    let Scratch { rows: a, tiles: results, wide, .. } = scratch;
+    let words = linear.words();
+    let Scratch { rows: a, tiles: results, wide, scales, .. } = scratch;
     let c = results[which].as_f32_mut();
     let (a, first, all) = match packed {
         Some((packed, first)) => (packed.values, first, packed.rows),
         None => (a.as_f32(), 0, rows),
     };
-    if inputs == 0 {
+    if words == 0 {
         c[..rows * PANEL].fill(0.0);
     }
-    for block in 0..inputs.div_ceil(DEPTH) {
-        let depth = DEPTH.min(inputs - block * DEPTH);
-        let at = (panel * inputs + block * DEPTH) * PANEL;
+    let kind = linear.precision();
+    for block in 0..words.div_ceil(DEPTH) {
+        let depth = DEPTH.min(words - block * DEPTH);
+        let at = (panel * words + block * DEPTH) * PANEL;
         let b = weights(isa, linear, at, depth, panel, wide);
-        // The panel that comes next lies right behind this one; only f32 weights are read in place.
+        // The panel that comes next lies right behind this one, unless weights are widened elsewhere.
         let coming = b.as_ptr().wrapping_add(depth * PANEL);
-        let next = (linear.storage() == Storage::F32).then_some(coming);
+        let in_place = kind != Precision::F32 || linear.storage() == Storage::F32;
         let shape = Tile { rows, depth, c_stride: PANEL, add: block > 0 };
-        multiply(isa, shape, &a[(block * all + first) * STRIDE..], b, c, next);
+        let a = &a[(block * all + first) * STRIDE..];
+        multiply(isa, kind, shape, a, b, c, in_place.then_some(coming));
+    }
+    if kind == Precision::Int8 && words > 0 {
+        let (at, tile) = (panel * PANEL, &mut c[..rows * PANEL]);
+        let (factors, offsets) =
+            (&linear.scales()[at..][..PANEL], &linear.offsets()[at..][..PANEL]);
+        rescale(isa, tile, &scales[..rows], factors, offsets);
     }
 }
 
-/// A block of a panel as f32: in place, or widened into `wide`.
+/// A block of a panel in words: in place, or widened into `wide`.
 fn weights<'a>(
     isa: Isa,
     linear: &'a Linear,
@@ -203,6 +239,9 @@ fn weights<'a>(
     wide: &'a mut super::Aligned,
 ) -> &'a [f32] {
     let (len, panels) = (depth * PANEL, linear.panels());
+    if linear.precision() != Precision::F32 {
+        return &panels.as_f32()[at..][..len];
+    }
     wide.reserve_floats(DEPTH * PANEL);
     let to = &mut wide.as_f32_mut()[..len];
     match linear.storage() {
@@ -267,30 +306,38 @@ pub(crate) fn project_activated(
         None => Job { first: up, second: None },
     };
     let stride = if lie == Lie::Packed { STRIDE } else { up.outputs() };
+    let halved = lie == Lie::Packed && up.precision() == Precision::Bf16;
     let output = Shared::new(to, stride);
     product(isa, rows, &[job], load, |spot, tile, second| {
         for values in tile.chunks_exact_mut(PANEL) {
             add_bias(job.first, spot.column, spot.width, values);
         }
         activate(isa, activation, tile);
-        for (r, values) in tile.chunks_exact(PANEL).enumerate() {
+        for (values, other) in tile.chunks_exact_mut(PANEL).zip(second.chunks_exact(PANEL)) {
+            let values = values.iter_mut().zip(other);
+            match up.bias().map(|bias| &bias[spot.column..][..spot.width]) {
+                Some(bias) => values.zip(bias).for_each(|((to, x), b)| *to *= x + b),
+                None => values.for_each(|(to, x)| *to *= x),
+            }
+        }
+        let (per, width) = if halved { (2, spot.width.div_ceil(2)) } else { (1, spot.width) };
+        if halved {
+            // An odd last output has a neighbour in its word, which meets a weight of 0 but must be a number.
+            if spot.width % 2 == 1 {
+                tile.chunks_exact_mut(PANEL).for_each(|row| row[spot.width] = 0.0);
+            }
+            narrow_in_place(isa, tile);
+        }
+        let lines = tile.chunks_exact(PANEL / per).take(tile.len() / PANEL);
+        for (r, values) in lines.enumerate() {
             let (row, column) = match lie {
                 Lie::Rows => (spot.row + r, spot.column),
-                Lie::Packed => Packed::spot(rows, spot.row + r, spot.column),
+                Lie::Packed => Packed::spot(rows, spot.row + r, spot.column / per),
             };
             // SAFETY: `product` delivers every tile once and tiles do not overlap, in either lie: `Packed::spot`
             // maps different places to different places. One spot is held at a time.
-            let to = unsafe { output.spot(row, column, spot.width) };
-            copy(&values[..spot.width], to);
-            if !second.is_empty() {
-                let other = &second[r * PANEL..][..spot.width];
-                match up.bias().map(|bias| &bias[spot.column..][..spot.width]) {
-                    Some(bias) => {
-                        to.iter_mut().zip(other).zip(bias).for_each(|((to, x), b)| *to *= x + b);
-                    }
-                    None => to.iter_mut().zip(other).for_each(|(to, x)| *to *= x),
-                }
-            }
+            let to = unsafe { output.spot(row, column, width) };
+            copy(&values[..width], to);
         }
     });
 }
@@ -330,7 +377,7 @@ pub(crate) fn panel_of_row(
     row: &[f32],
     scratch: &mut Scratch,
 ) -> [f32; PANEL] {
-    copy_rows(linear.inputs(), 0..1, scratch, &|_, to: &mut [f32]| to.copy_from_slice(row));
+    copy_rows(isa, linear, 0..1, scratch, &|_, to: &mut [f32]| to.copy_from_slice(row));
     scratch.tiles[0].reserve_floats(PANEL);
     panel_product(isa, linear, panel, 1, None, scratch, 0);
     let mut values = [0.0; PANEL];

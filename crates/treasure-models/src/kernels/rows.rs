@@ -1,6 +1,7 @@
 //! How rows of activations come to a product, and how the rows of one product lie for the next.
 
 use super::tile::{DEPTH, STRIDE};
+use crate::exec::Precision;
 
 /// Rows of activations to multiply.
 pub(crate) trait Rows: Sync {
@@ -43,7 +44,8 @@ impl Rows for Plain<'_> {
     }
 }
 
-/// Rows as the kernel reads them, `[block of k][row][STRIDE]`: what one product wrote for the next.
+/// Rows as the kernel reads them, `[block of words][row][STRIDE]`: what one product wrote for the next. Not for
+/// bytes, whose scale is known only when a row is whole.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packed<'a> {
     pub(super) values: &'a [f32],
@@ -51,9 +53,9 @@ pub(crate) struct Packed<'a> {
 }
 
 impl<'a> Packed<'a> {
-    /// Floats that so many rows take.
-    pub fn floats(rows: usize, width: usize) -> usize {
-        width.div_ceil(DEPTH).max(1) * rows * STRIDE
+    /// Words that so many rows take.
+    pub fn words(rows: usize, width: usize, precision: Precision) -> usize {
+        width.div_ceil(DEPTH * precision.per_word()).max(1) * rows * STRIDE
     }
 
     /// What [`super::project_activated`] packed.
@@ -68,6 +70,7 @@ impl<'a> Packed<'a> {
 }
 
 impl Rows for Packed<'_> {
+    /// Words as they are: only [`Packed::packed`] is read.
     fn load(&self, row: usize, to: &mut [f32]) {
         for (block, part) in to.chunks_mut(DEPTH).enumerate() {
             part.copy_from_slice(&self.values[(block * self.rows + row) * STRIDE..][..part.len()]);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{rows::Rows as _, tile::DEPTH, *};
 use crate::{
-    exec::{RowQuestion, Storage},
+    exec::{Precision, RowQuestion, Storage},
     stack::{Activation, Matrix, Rotary, Visibility},
 };
 
@@ -22,11 +22,23 @@ fn noise(seed: u64, len: usize) -> Vec<f32> {
     (0..len).map(|_| next()).collect()
 }
 
+mod precision;
+
 fn linear(seed: u64, outputs: usize, inputs: usize, storage: Storage) -> Linear {
+    linear_in(seed, outputs, inputs, storage, Precision::F32)
+}
+
+fn linear_in(
+    seed: u64,
+    outputs: usize,
+    inputs: usize,
+    storage: Storage,
+    precision: Precision,
+) -> Linear {
     let scale = 1.0 / (inputs as f32).sqrt();
     let weights: Vec<f32> = noise(seed, outputs * inputs).iter().map(|w| w * scale).collect();
     let matrix = Matrix::from_values(outputs, inputs, weights);
-    Linear::pack(matrix.with_bias(noise(seed + 1, outputs)), storage).unwrap()
+    Linear::pack(matrix.with_bias(noise(seed + 1, outputs)), storage, precision).unwrap()
 }
 
 fn oracle(linear: &Linear, x: &[f32]) -> Vec<f64> {
@@ -124,7 +136,7 @@ fn packed_rows_multiply_to_the_same_bits_as_rows_one_after_another() {
         let relu = Activation::Relu;
         let mut plain = vec![0.0; rows * middle];
         project_activated(isa, rows, from, None, &up, relu, Lie::Rows, &mut plain);
-        let mut packed = vec![f32::NAN; Packed::floats(rows, middle)];
+        let mut packed = vec![f32::NAN; Packed::words(rows, middle, Precision::F32)];
         project_activated(isa, rows, from, None, &up, relu, Lie::Packed, &mut packed);
         let (mut a, mut b) = (vec![0.0; rows * outputs], vec![0.0; rows * outputs]);
         project(isa, rows, Plain { values: &plain, width: middle }, &mut [(&down, &mut a[..])]);
@@ -181,6 +193,7 @@ struct Case {
     v: Vec<f32>,
     rotary: Option<Rotary>,
     visibility: Visibility,
+    precision: Precision,
 }
 
 impl Case {
@@ -194,7 +207,8 @@ impl Case {
         let q = noise(11, rows * heads * head_dim).iter().map(|x| 3.0 * x).collect();
         let (k, v) = (noise(12, rows * kv_heads * head_dim), noise(13, rows * kv_heads * head_dim));
         let rotary = head_dim.is_multiple_of(2).then(|| Rotary::new(head_dim, 100.0));
-        Self { heads, kv_heads, head_dim, q, k, v, rotary, visibility }
+        let precision = Precision::F32;
+        Self { heads, kv_heads, head_dim, q, k, v, rotary, visibility, precision }
     }
 
     fn run(
@@ -219,6 +233,7 @@ impl Case {
             positions,
             rotary: table.as_deref(),
             visibility: self.visibility,
+            precision: self.precision,
         };
         let mut all = Segments::default();
         segments.iter().for_each(|(queries, keys)| all.push(*queries, keys.clone()));
@@ -295,10 +310,18 @@ fn attention_agrees_with_f64_for_every_visibility_and_odd_sizes() {
 
 #[test]
 fn a_query_is_bitwise_the_same_alone_in_a_ragged_batch_and_on_scattered_keys() {
-    let (heads, head_dim) = (2, 24);
+    query_is_invariant(Precision::F32, 24);
+}
+
+fn query_is_invariant(precision: Precision, head_dim: usize) {
+    let heads = 2;
+    let case = |rows: usize, visibility: Visibility| Case {
+        precision,
+        ..Case::new(heads, 1, head_dim, rows, visibility)
+    };
     for isa in Isa::available() {
         for visibility in [Visibility::Full, Visibility::Causal, Visibility::Window(7)] {
-            let case = Case::new(heads, 1, head_dim, 500, visibility);
+            let case = case(500, visibility);
             let width = heads * head_dim;
             let alone = case.whole(isa, 60..500);
             // One query only, then two sequences in one batch.
@@ -313,7 +336,7 @@ fn a_query_is_bitwise_the_same_alone_in_a_ragged_batch_and_on_scattered_keys() {
             assert!(case.run(isa, &rows, &both, &positions)[60 * width..] == alone);
         }
         // A prefix computed elsewhere: causal queries see the same keys in two pieces.
-        let case = Case::new(heads, 1, head_dim, 100, Visibility::Causal);
+        let case = case(100, Visibility::Causal);
         let alone = case.whole(isa, 0..100);
         let split = (30, vec![0..70, 70..100]);
         let rows: Vec<usize> = (70..100).collect();
@@ -346,7 +369,7 @@ proptest! {
             // Few distinct weights: many ties.
             let weights = noise(seed, outputs * inputs).iter().map(|x| x.round()).collect::<Vec<_>>();
             let matrix = Matrix::from_values(outputs, inputs, weights);
-            decoder = Linear::pack(matrix, Storage::F32).unwrap();
+            decoder = Linear::pack(matrix, Storage::F32, Precision::F32).unwrap();
         }
         let hidden: Vec<f32> = noise(seed + 7, 3 * inputs).iter().map(|x| 4.0 * x).collect();
         let banned: Vec<u32> = (0..outputs as u32).filter(|i| *i as usize % ban_every == 1).collect();

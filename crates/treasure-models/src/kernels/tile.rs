@@ -1,16 +1,23 @@
-//! The micro-kernel: a few rows times one panel of 32 columns, for up to [`DEPTH`] inputs.
+//! The micro-kernel: a few rows times one panel of 32 columns, for up to [`DEPTH`] words of inputs.
 //!
-//! Every element is one chain of multiply-adds over increasing k, then one addition to what earlier blocks
-//! left: the number of rows in a tile never changes a bit of any of them.
+//! A word is what one lane of one instruction takes: an f32, two bf16 or four bytes ([`super::words`]). Every
+//! element is one chain over increasing k, then one addition to what earlier blocks left: the number of
+//! rows in a tile never changes a bit of any of them.
 
 use std::ops::Range;
 
-use super::{Isa, isa::Set, linear::PANEL};
+use super::{
+    Isa,
+    isa::Set,
+    linear::PANEL,
+    words::{multiply_bf16, multiply_int8},
+};
+use crate::exec::Precision;
 
-/// Inputs per block: a block of the panel (48 KiB) streams through the nearest caches.
+/// Words per block: a block of the panel (48 KiB) streams through the nearest caches.
 pub(crate) const DEPTH: usize = 384;
 
-/// Floats from one row of a packed block to the next: off a power of two, so that rows do not share sets.
+/// Words from one row of a packed block to the next: off a power of two, so that rows do not share sets.
 pub(crate) const STRIDE: usize = DEPTH + 16;
 
 /// Rows of activations, copied to a fixed stride, against a panel of weights.
@@ -18,7 +25,7 @@ pub(crate) const STRIDE: usize = DEPTH + 16;
 pub(crate) struct Tile {
     /// Rows in `a`, any number.
     pub rows: usize,
-    /// Inputs, at most [`DEPTH`].
+    /// Words of inputs, at most [`DEPTH`].
     pub depth: usize,
     /// Floats from one row of `c` to the next.
     pub c_stride: usize,
@@ -34,10 +41,12 @@ impl Tile {
     }
 }
 
-/// `c[r][j] (+)= Σₖ a[r][k] · b[k][j]` for `j` in `0..32`. `next` is where the coming panel lies, if it is
+/// `c[r][j] (+)= Σₖ a[r][k] · b[k][j]` for `j` in `0..32`, `a` and `b` in words of the given kind. With `Int8`
+/// `a` is without sign, and `c` holds integers of 32 bits. `next` is where the coming panel lies, if it is
 /// known: it is only prefetched, never read, so it may be any address.
 pub(crate) fn multiply(
     isa: Isa,
+    kind: Precision,
     tile: Tile,
     a: &[f32],
     b: &[f32],
@@ -48,14 +57,33 @@ pub(crate) fn multiply(
     assert!(rows > 0 && depth <= DEPTH);
     assert!(a.len() >= (rows - 1) * STRIDE + depth && b.len() >= depth * PANEL);
     assert!(c.len() >= (rows - 1) * c_stride + PANEL);
-    match isa.set() {
+    #[cfg(target_arch = "x86_64")]
+    let (from, weights, to) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
+    match (kind, isa.set()) {
         // SAFETY: the bounds were just checked; this `Isa` exists, so detection found AVX-512F.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx512 => unsafe { x86::avx512(tile, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), next) },
+        (Precision::F32, Set::Avx512) => unsafe { x86::avx512(tile, from, weights, to, next) },
         // SAFETY: the bounds were just checked; this `Isa` exists, so detection found AVX2 and FMA.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx2 => unsafe { x86::avx2(tile, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), next) },
-        Set::Portable => portable(tile, a, b, c),
+        (Precision::F32, Set::Avx2) => unsafe { x86::avx2(tile, from, weights, to, next) },
+        (Precision::F32, Set::Portable) => portable(tile, a, b, c),
+        // SAFETY: the bounds were just checked, and detection has just found AVX-512F and AVX512_BF16.
+        #[cfg(target_arch = "x86_64")]
+        (Precision::Bf16, Set::Avx512) if isa.dots_bf16() => unsafe {
+            x86::avx512_bf16(tile, from, weights, to, next);
+        },
+        (Precision::Bf16, _) => multiply_bf16(isa, tile, a, b, c),
+        // SAFETY: the bounds were just checked, and detection has just found AVX-512F and AVX512_VNNI.
+        #[cfg(target_arch = "x86_64")]
+        (Precision::Int8, Set::Avx512) if isa.dots_int8() => unsafe {
+            x86::avx512_vnni(tile, from, weights, to, next);
+        },
+        // SAFETY: the bounds were just checked, and detection has just found AVX2 and AVX-VNNI.
+        #[cfg(target_arch = "x86_64")]
+        (Precision::Int8, Set::Avx2) if isa.dots_int8() => unsafe {
+            x86::avx_vnni(tile, from, weights, to, next);
+        },
+        (Precision::Int8, _) => multiply_int8(isa, tile, a, b, c),
     }
 }
 
@@ -74,9 +102,23 @@ fn portable(tile: Tile, a: &[f32], b: &[f32], c: &mut [f32]) {
     }
 }
 
+/// The kernel of AVX-VNNI by the AVX-512VL coding of its instruction; false where the machine has none.
+#[cfg(all(test, target_arch = "x86_64"))]
+pub(crate) fn multiply_by_half_vectors(tile: Tile, a: &[f32], b: &[f32], c: &mut [f32]) -> bool {
+    let found = is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("avx512vnni");
+    assert!(a.len() >= (tile.rows - 1) * STRIDE + tile.depth && b.len() >= tile.depth * PANEL);
+    assert!(c.len() >= (tile.rows - 1) * tile.c_stride + PANEL);
+    if found && is_x86_feature_detected!("avx2") {
+        // SAFETY: the bounds and the instructions were just checked.
+        unsafe { x86::avx_vnni_vl(tile, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), None) };
+        return true;
+    }
+    false
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use std::arch::x86_64::*;
+    use std::{arch::x86_64::*, mem::transmute};
 
     use super::{PANEL, STRIDE, Tile};
 
@@ -87,7 +129,7 @@ mod x86 {
         ($all:ident, $rows:ident, $feature:literal, $vector:ty, $lanes:literal, $zero:ident, $load:ident,
          $spread:ident, $fma:ident, $add:ident, $store:ident, $($count:literal)*) => {
             /// # Safety
-            /// `a` has `depth` floats in each of `rows` rows at stride `STRIDE`, `b` has `depth × 32`, `c` has
+            /// `a` has `depth` words in each of `rows` rows at stride `STRIDE`, `b` has `depth × 32`, `c` has
             /// 32 in each of `rows` rows at stride `c_stride` and is not aliased; the machine has the
             /// instructions.
             pub(super) unsafe fn $all(
@@ -188,5 +230,69 @@ mod x86 {
     kernels! {
         avx2, rows256, "avx2,fma", __m256, 8, _mm256_setzero_ps, _mm256_loadu_ps, _mm256_set1_ps,
         _mm256_fmadd_ps, _mm256_add_ps, _mm256_storeu_ps, 1 2 3 4 5 6
+    }
+
+    /// Two products of bf16 added to every lane.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    fn dot_bf16(x: __m512, w: __m512, sum: __m512) -> __m512 {
+        // SAFETY: vectors of 64 bytes, any bits of which are numbers of either type.
+        let [x, w] =
+            unsafe { [transmute::<__m512, __m512bh>(x), transmute::<__m512, __m512bh>(w)] };
+        _mm512_dpbf16_ps(sum, x, w)
+    }
+
+    /// Four products of a byte without and a byte with sign added to every lane, as integers.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    fn dot_int8(x: __m512, w: __m512, sum: __m512) -> __m512 {
+        let [x, w, sum] = [x, w, sum].map(|v| _mm512_castps_si512(v));
+        _mm512_castsi512_ps(_mm512_dpbusd_epi32(sum, x, w))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn add_int32(a: __m512, b: __m512) -> __m512 {
+        _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,avxvnni")]
+    fn half_dot_int8(x: __m256, w: __m256, sum: __m256) -> __m256 {
+        let [x, w, sum] = [x, w, sum].map(|v| _mm256_castps_si256(v));
+        _mm256_castsi256_ps(_mm256_dpbusd_avx_epi32(sum, x, w))
+    }
+
+    /// The same instruction in its AVX-512VL coding, so that machines without AVX-VNNI can test the kernel.
+    #[cfg(test)]
+    #[inline]
+    #[target_feature(enable = "avx2,avx512f,avx512vl,avx512vnni")]
+    fn half_dot_int8_vl(x: __m256, w: __m256, sum: __m256) -> __m256 {
+        let [x, w, sum] = [x, w, sum].map(|v| _mm256_castps_si256(v));
+        _mm256_castsi256_ps(_mm256_dpbusd_epi32(sum, x, w))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn half_add_int32(a: __m256, b: __m256) -> __m256 {
+        _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)))
+    }
+
+    kernels! {
+        avx512_bf16, rows512_bf16, "avx512f,avx512bf16", __m512, 16, _mm512_setzero_ps, _mm512_loadu_ps,
+        _mm512_set1_ps, dot_bf16, _mm512_add_ps, _mm512_storeu_ps, 1 2 3 4 5 6 7 8 9 10 11 12 13 14
+    }
+    kernels! {
+        avx512_vnni, rows512_vnni, "avx512f,avx512vnni", __m512, 16, _mm512_setzero_ps, _mm512_loadu_ps,
+        _mm512_set1_ps, dot_int8, add_int32, _mm512_storeu_ps, 1 2 3 4 5 6 7 8 9 10 11 12 13 14
+    }
+    kernels! {
+        avx_vnni, rows256_vnni, "avx2,avxvnni", __m256, 8, _mm256_setzero_ps, _mm256_loadu_ps, _mm256_set1_ps,
+        half_dot_int8, half_add_int32, _mm256_storeu_ps, 1 2 3 4 5 6
+    }
+    #[cfg(test)]
+    kernels! {
+        avx_vnni_vl, rows256_vnni_vl, "avx2,avx512f,avx512vl,avx512vnni", __m256, 8, _mm256_setzero_ps,
+        _mm256_loadu_ps, _mm256_set1_ps, half_dot_int8_vl, half_add_int32, _mm256_storeu_ps, 1 2 3 4 5 6
     }
 }

@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use candle_core::{DType, Device, Tensor};
 use serde_json::json;
 use tempfile::TempDir;
+use treasure_core::Hint as _;
 use treasure_models::{Classifier, Error, LoadOptions, MaskedLm, Scorer, config::Config};
 
 use crate::support::*;

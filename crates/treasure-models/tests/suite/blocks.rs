@@ -1,4 +1,5 @@
-//! GGUF block types against blocks worked out by hand and, on random blocks, against candle's dequantiser.
+//! GGUF block types against blocks worked out by hand and, on random blocks, against two other dequantisers:
+//! candle's, and that of the `gguf` Python package (`tests/fixtures/make_gguf_blocks.py`).
 
 use std::borrow::Cow;
 
@@ -55,6 +56,29 @@ fn random_blocks_of_every_type_widen_to_the_bits_of_candle() {
         assert_eq!(got.len(), want.len());
         for (i, (got, want)) in got.iter().zip(&want).enumerate() {
             assert_eq!(got.to_bits(), want.to_bits(), "{kind:?} number {i}: {got} and {want}");
+        }
+    }
+}
+
+#[test]
+fn blocks_of_every_type_widen_to_the_numbers_of_the_gguf_package() {
+    let file = include_str!("../fixtures/blocks.json");
+    let golden: serde_json::Value = serde_json::from_str(file).unwrap();
+    for (_, kind) in BlockType::ALL {
+        let bytes = |what: &str| -> Vec<u8> {
+            let hex = golden[format!("{kind:?}")][what].as_str().unwrap().as_bytes();
+            let byte =
+                |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+            hex.chunks(2).map(byte).collect()
+        };
+        let got = widened(kind, &bytes("bytes"));
+        let want = bytes("numbers");
+        assert_eq!(got.len() * 4, want.len(), "{kind:?}");
+        for (i, (got, want)) in got.iter().zip(want.chunks_exact(4)).enumerate() {
+            let want = f32::from_le_bytes(want.try_into().unwrap());
+            // numpy multiplies in another order: a rounding or two apart.
+            let near = (got - want).abs() <= 4.0 * f32::EPSILON * want.abs().max(1e-30);
+            assert!(near, "{kind:?} number {i}: {got} and {want}");
         }
     }
 }

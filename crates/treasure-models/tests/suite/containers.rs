@@ -91,8 +91,8 @@ fn half_precision_files_kept_or_widened_give_the_same_numbers() {
             MaskedLm::load(&resolver(), &spec(dir.path()), &options).unwrap()
         };
         let (kept, wide) = (load(half), load(Dtype::Auto));
-        assert_eq!(kept.describe().dtype_name(), name);
-        assert_eq!(wide.describe().dtype_name(), "f32", "a small file is widened");
+        assert_eq!(kept.describe().dtype.name(), name);
+        assert_eq!(wide.describe().dtype.name(), "f32", "a small file is widened");
         let held =
             kept.describe().memory_bytes as f64 / (kept.describe().parameters * bytes) as f64;
         assert!(

@@ -1,6 +1,8 @@
 //! Denoisers against the logits of their reference implementations.
 
-use treasure_core::{Bans, Denoiser, MaskedSeq, Question, State, Want};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use treasure_core::{Bans, Denoiser, Error, Hint as _, MaskedSeq, Question, State, Want, until};
 use treasure_models::{Family, LoadOptions, MaskedLm};
 
 use crate::{scalar::Scalar, support::*};
@@ -193,7 +195,7 @@ fn a_description_says_what_the_model_is() {
     assert_eq!(description.parameters, 53904);
     assert_eq!(description.vocabulary, Some(127));
     assert_eq!(description.mask_id, Some(122));
-    assert_eq!(description.dtype_name(), "f32");
+    assert_eq!(description.dtype.name(), "f32");
     for family in DENOISERS {
         let expected = meta(family)["n_params"].as_u64().unwrap();
         let got = load(family).describe().parameters;
@@ -234,4 +236,23 @@ fn the_licence_is_the_one_the_model_card_states() {
     std::fs::write(dir.path().join("README.md"), card).unwrap();
     let model = MaskedLm::load(&resolver(), &spec(dir.path()), &LoadOptions::default()).unwrap();
     assert_eq!(model.describe().licence.as_deref(), Some("research-use"));
+}
+
+#[test]
+fn a_forward_pass_that_nobody_waits_for_ends_before_its_next_layer() {
+    let model = load("llada");
+    let seq = MaskedSeq::from_slots([Some(5), None, None, Some(7)]);
+    let looks = AtomicUsize::new(0);
+    let run = |most: usize| {
+        looks.store(0, Ordering::Relaxed);
+        let stopped = || looks.fetch_add(1, Ordering::Relaxed) >= most;
+        until(&stopped, || model.encode(&[State { seq: &seq, t: 0.5 }]))
+    };
+    assert!(run(usize::MAX).is_ok());
+    let all = looks.load(Ordering::Relaxed);
+    assert!(all >= 2, "it looks before every layer, {all} times");
+    for most in 0..all {
+        assert!(matches!(run(most), Err(Error::GivenUp { .. })), "stopped at look {most}");
+        assert_eq!(looks.load(Ordering::Relaxed), most + 1, "and asks no further");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use treasure_core::Hint as _;
 use treasure_models::{LoadOptions, Resolver, Scorer, Source};
 
 use crate::support::*;

@@ -1,6 +1,7 @@
 //! Checkpoints through the public loading path: golden numbers, equal containers, bad input; and executors.
 
 mod bad_input;
+mod batches;
 mod bits;
 mod blocks;
 mod classifiers;
@@ -13,6 +14,9 @@ mod hub;
 mod memory;
 mod mutations;
 mod not_finite;
+mod precision;
+mod reward_models;
+mod samplers;
 mod scalar;
 mod scorers;
 mod support;

@@ -3,7 +3,7 @@
 
 use candle_core::{DType, Device, Tensor};
 use tempfile::TempDir;
-use treasure_core::{Denoiser as _, MaskedSeq, State};
+use treasure_core::{Denoiser as _, Hint as _, MaskedSeq, State};
 use treasure_models::{Classifier, Error, LoadOptions, MaskedLm, Scorer, Source, weights::Weights};
 
 use crate::support::*;
@@ -127,7 +127,7 @@ fn control_characters_of_a_checkpoint_never_reach_a_message_or_a_listing() {
             text += &source.to_string();
             next = source.source();
         }
-        text + error.hint().unwrap_or_default()
+        text + &error.hint().unwrap_or_default()
     };
     for (key, value) in [
         ("model_type", serde_json::json!(escape)),

@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::json;
+use treasure_core::Hint as _;
 use treasure_models::{LoadOptions, MaskedLm, Source, Tokenizer};
 
 use crate::support::*;

@@ -5,10 +5,11 @@
 use std::collections::HashMap;
 
 use rayon::prelude::*;
+use treasure_core::Stopped;
 
 use super::{network::CpuNetwork, ragged::Ragged};
 use crate::{
-    exec::Isa,
+    exec::{Isa, Precision},
     kernels::{
         Aligned, Inputs, Lie, Linear, Packed, Plain, Segments, Shift, attend, normalise, project,
         project_activated, project_added,
@@ -81,8 +82,14 @@ impl Kinds {
     }
 }
 
-/// Runs the batch and returns the wanted rows after the final norm, `[kept, width]`.
-pub(super) fn forward(network: &CpuNetwork, batch: &Ragged, arena: &mut Arena) -> Vec<f32> {
+/// Runs the batch and returns the wanted rows after the final norm, `[kept, width]`; nothing if it was
+/// stopped before one of its layers.
+pub(super) fn forward(
+    network: &CpuNetwork,
+    batch: &Ragged,
+    arena: &mut Arena,
+    stopped: &Stopped<'_>,
+) -> Option<Vec<f32>> {
     let CpuNetwork { cpu, stack, .. } = network;
     let (isa, width) = (cpu.isa, stack.width);
     let rows = batch.tokens.len();
@@ -110,17 +117,25 @@ pub(super) fn forward(network: &CpuNetwork, batch: &Ragged, arena: &mut Arena) -
     if let Some((last, before)) = stack.blocks.split_last() {
         let kinds = Kinds::new(stack.embed.positions.is_some(), batch);
         for (index, block) in before.iter().enumerate() {
+            if stopped() {
+                return None;
+            }
             let modulation = modulated(block.modulation.as_ref().map(|m| &m.0));
             // A modulation may differ between owners of equal rows.
             let shared = index == 0 && modulation.is_none() && !cpu.every_row;
             let kinds = (shared && kinds.first.len() < rows).then_some(&kinds);
             let segments = &batch.segments;
-            let layer = Layer { isa, block, batch, rows: &every, segments, modulation, kinds };
+            let (rows, attends) = (&every[..], cpu.careful());
+            let layer = Layer { isa, attends, block, batch, rows, segments, modulation, kinds };
             layer.run(arena, false);
+        }
+        if stopped() {
+            return None;
         }
         let modulation = modulated(last.modulation.as_ref().map(|m| &m.0));
         let layer = Layer {
             isa,
+            attends: cpu.careful(),
             block: last,
             batch,
             rows: &batch.kept,
@@ -136,7 +151,7 @@ pub(super) fn forward(network: &CpuNetwork, batch: &Ragged, arena: &mut Arena) -
 
     let final_modulation = modulated(stack.final_modulation.as_ref());
     let from = &arena.kept.as_f32()[..batch.kept.len() * width];
-    let Some(norm) = &stack.final_norm else { return from.to_vec() };
+    let Some(norm) = &stack.final_norm else { return Some(from.to_vec()) };
     let mut result = vec![0.0; from.len()];
     result
         .par_chunks_mut(width)
@@ -147,7 +162,7 @@ pub(super) fn forward(network: &CpuNetwork, batch: &Ragged, arena: &mut Arena) -
             let shift = final_modulation.as_ref().map(|m| m.shift(batch.owners[row], 0));
             normalise(isa, norm, shift, from, to);
         });
-    result
+    Some(result)
 }
 
 fn embed(network: &CpuNetwork, batch: &Ragged, stream: &mut [f32]) {
@@ -191,6 +206,8 @@ fn normalise_in_place(isa: Isa, norm: &Norm, rows: &mut [f32]) {
 /// One block on the rows that are to move on.
 struct Layer<'a> {
     isa: Isa,
+    /// What attention is computed in.
+    attends: Precision,
     block: &'a Block<Linear>,
     batch: &'a Ragged,
     rows: &'a [usize],
@@ -203,7 +220,7 @@ struct Layer<'a> {
 impl Layer<'_> {
     /// Runs the block on `arena.stream` in place, or as the last one from there into `arena.kept`.
     fn run(&self, arena: &mut Arena, last: bool) {
-        let Layer { isa, block, batch, rows, segments, modulation, kinds } = self;
+        let Layer { isa, attends, block, batch, rows, segments, modulation, kinds } = self;
         let isa = *isa;
         let Block { attention, feed_forward, post_norm, .. } = block;
         let Attention { heads, kv_heads, head_dim, q, k, v, o, rotary, visibility } = attention;
@@ -213,7 +230,15 @@ impl Layer<'_> {
         ks.reserve_floats(total * k.outputs());
         vs.reserve_floats(total * v.outputs());
         context.reserve_floats(count * q.outputs());
-        hidden.reserve_floats(Packed::floats(count, feed_forward.up.outputs()));
+        // Rows of bytes are scaled when they are whole, so that they cannot be written for the next product.
+        let FeedForward { up, down, .. } = feed_forward;
+        let (lie, inner) = match up.precision() {
+            same if same == down.precision() && same != Precision::Int8 => {
+                (Lie::Packed, Packed::words(count, up.outputs(), same))
+            }
+            _ => (Lie::Rows, count * up.outputs()),
+        };
+        hidden.reserve_floats(inner);
         let owner = |row: usize| batch.owners[rows[row]];
 
         // The norm of a branch is applied while its rows are copied for the product.
@@ -280,6 +305,7 @@ impl Layer<'_> {
             positions,
             rotary: table.as_deref(),
             visibility: *visibility,
+            precision: *attends,
         };
         attend(isa, inputs, segments, &mut context.as_f32_mut()[..count * q.outputs()]);
 
@@ -298,15 +324,23 @@ impl Layer<'_> {
         }
 
         let FeedForward { gate: ff_gate, up, activation, down } = feed_forward;
-        let hidden = &mut hidden.as_f32_mut()[..Packed::floats(count, up.outputs())];
+        let hidden = &mut hidden.as_f32_mut()[..inner];
         let of_kept = |row: usize, to: &mut [f32]| {
             let shift = modulation.as_ref().map(|m| m.shift(owner(row), 3));
             branch(block.ff_norm.as_ref(), shift, &stream[row * width..][..width], to);
         };
         let gate_of = ff_gate.as_ref();
-        project_activated(isa, count, of_kept, gate_of, up, *activation, Lie::Packed, hidden);
-        let from_hidden = Packed::new(hidden, count);
-        project_added(isa, count, from_hidden, down, gate(5), stream);
+        project_activated(isa, count, of_kept, gate_of, up, *activation, lie, hidden);
+        match lie {
+            Lie::Packed => {
+                let packed = Packed::new(hidden, count);
+                project_added(isa, count, packed, down, gate(5), stream);
+            }
+            Lie::Rows => {
+                let plain = Plain { values: hidden, width: down.inputs() };
+                project_added(isa, count, plain, down, gate(5), stream);
+            }
+        }
         if let (true, Some(norm)) = (*post_norm, &block.ff_norm) {
             normalise_in_place(isa, norm, stream);
         }

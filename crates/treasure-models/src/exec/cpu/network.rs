@@ -1,8 +1,12 @@
 //! A network packed for the CPU: hidden states, heads and text scores of ragged batches.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    cell::Cell,
+    sync::{Mutex, PoisonError},
+};
 
 use rayon::prelude::*;
+use treasure_core::{Stopped, lend};
 
 use super::{
     Cpu,
@@ -11,8 +15,10 @@ use super::{
 };
 use crate::{
     Result,
-    exec::{ExecError, Forward, RowAnswer, RowQuestion, Sequence, Storage},
-    kernels::{self, Lie, Linear, Plain, Table, normalise, project, project_activated},
+    exec::{ExecError, Forward, Precision, RowAnswer, RowQuestion, Sequence, Storage},
+    kernels::{
+        self, Lie, Linear, MAX_INT8_INPUTS, Plain, Table, normalise, project, project_activated,
+    },
     stack::{Head, HeadTransform, Matrix, Network, Norm, Reader, Stack, Tokens},
     weights::all_finite,
 };
@@ -50,11 +56,24 @@ impl std::fmt::Debug for CpuNetwork {
 impl CpuNetwork {
     pub fn pack(cpu: Cpu, network: Network, storage: Storage) -> Result<Self> {
         let (stack, reader) = network.into_parts();
-        let mut bytes = 0;
-        let mut matrix = |matrix: Matrix| -> Result<Linear> {
-            let linear = Linear::pack(matrix, storage)?;
-            bytes += linear.bytes();
+        let bytes = Cell::new(0);
+        // Weights that are multiplied as f32 although others are not, are few or rounded gently: as f32 or bf16.
+        let held = match cpu.precision {
+            Precision::F32 => storage,
+            _ => Storage::F32,
+        };
+        let pack = |matrix: Matrix, precision: Precision| -> Result<Linear> {
+            let linear = Linear::pack(matrix, held, precision)?;
+            bytes.set(bytes.get() + linear.bytes());
             Ok(linear)
+        };
+        let mut matrix = |matrix: Matrix| match cpu.precision {
+            Precision::Int8 if matrix.inputs() > MAX_INT8_INPUTS => pack(matrix, cpu.careful()),
+            precision => pack(matrix, precision),
+        };
+        let storage = match cpu.precision {
+            Precision::F32 => storage,
+            Precision::Bf16 | Precision::Int8 => Storage::Bf16,
         };
         let mut tables = 0;
         let mut table = |matrix: Matrix| -> Result<Table> {
@@ -63,14 +82,19 @@ impl CpuNetwork {
             Ok(table)
         };
         let stack = stack.try_map(&mut matrix, &mut table)?;
-        let reader = reader.try_map(&mut matrix)?;
+        // A head's last bits decide between tokens, a classifier's few outputs cost nothing.
+        let of_reader = match &reader {
+            Reader::Vocabulary(_) => cpu.careful(),
+            Reader::Classes(_) => Precision::F32,
+        };
+        let reader = reader.try_map(&mut |matrix| pack(matrix, of_reader))?;
         let norms: usize = stack.norms().chain(reader.norm()).map(Norm::bytes).sum();
         let constant = stack.embed.constant.as_ref().map_or(0, |constant| 4 * constant.len());
         let conditioning = stack.conditioning.as_ref().map_or(0, |c| c.bytes());
         let layer = |linears: &mut dyn Iterator<Item = &Linear>| linears.map(Linear::bytes).sum();
         let first: Option<usize> = stack.blocks.first().map(|b| layer(&mut b.matrices()));
         let side_by_side = first.is_some_and(|bytes| bytes <= SMALL_LAYER) && !cpu.one_by_one;
-        let bytes = bytes + tables + norms + constant + conditioning;
+        let bytes = bytes.get() + tables + norms + constant + conditioning;
         let arenas = Mutex::new(Vec::new());
         Ok(Self { cpu, stack, reader, side_by_side, bytes, arenas })
     }
@@ -92,12 +116,12 @@ impl CpuNetwork {
         }
     }
 
-    fn forward(&self, batch: &Ragged) -> Vec<f32> {
+    fn forward(&self, batch: &Ragged, stopped: &Stopped<'_>) -> Result<Vec<f32>, ExecError> {
         let lock = || self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
         let mut arena = lock().pop().unwrap_or_default();
-        let rows = self.inside(|| forward(self, batch, &mut arena));
+        let rows = self.inside(|| forward(self, batch, &mut arena, stopped));
         lock().push(arena);
-        rows
+        rows.ok_or(ExecError::GivenUp)
     }
 
     /// Rows that go through the network together. A narrow network runs a portion per thread, small enough
@@ -156,10 +180,15 @@ impl CpuNetwork {
         })
     }
 
-    fn nll_of_sorted(&self, batch: &[&[u32]], order: &[usize], result: &mut [Vec<f64>]) {
+    fn nll_of_sorted(
+        &self,
+        batch: &[&[u32]],
+        order: &[usize],
+        result: &mut [Vec<f64>],
+    ) -> Result<(), ExecError> {
         let inputs: Vec<&[u32]> = order.iter().map(|&i| &batch[i][..batch[i].len() - 1]).collect();
         let (ragged, paths) = Ragged::of_sorted_prefixes(&self.stack.embed, &inputs);
-        let hidden = self.forward(&ragged);
+        let hidden = lend(|stopped| self.forward(&ragged, stopped))?;
         // Which tokens follow each row, without repeats.
         let mut followers: Vec<Vec<u32>> = vec![Vec::new(); ragged.tokens.len()];
         for (&i, path) in order.iter().zip(&paths) {
@@ -191,6 +220,7 @@ impl CpuNetwork {
                 })
                 .collect();
         }
+        Ok(())
     }
 }
 
@@ -202,16 +232,18 @@ impl Forward for CpuNetwork {
             .into_iter()
             .map(|size| rest.split_off(..size).unwrap_or_default())
             .collect();
-        let run =
-            |part: &&[Sequence<'_>]| self.forward(&Ragged::of_sequences(&self.stack.embed, part));
-        Ok(match (&parts[..], self.side_by_side) {
-            ([part], _) => run(part),
-            (parts, true) => {
-                let done: Vec<Vec<f32>> =
-                    self.inside(|| parts.par_iter().with_max_len(1).map(run).collect());
-                done.concat()
-            }
-            (parts, false) => parts.iter().flat_map(run).collect(),
+        lend(|stopped| {
+            let run = |part: &&[Sequence<'_>]| {
+                self.forward(&Ragged::of_sequences(&self.stack.embed, part), stopped)
+            };
+            let done: Result<Vec<Vec<f32>>, ExecError> = match (&parts[..], self.side_by_side) {
+                ([part], _) => return run(part),
+                (parts, true) => {
+                    self.inside(|| parts.par_iter().with_max_len(1).map(run).collect())
+                }
+                (parts, false) => parts.iter().map(run).collect(),
+            };
+            Ok(done?.concat())
         })
     }
 
@@ -269,7 +301,7 @@ impl Forward for CpuNetwork {
         let mut result = vec![Vec::new(); batch.len()];
         let mut start = 0;
         for size in portions(&new_rows, ROWS_IN_FLIGHT) {
-            self.nll_of_sorted(batch, &order[start..start + size], &mut result);
+            self.nll_of_sorted(batch, &order[start..start + size], &mut result)?;
             start += size;
         }
         Ok(result)
