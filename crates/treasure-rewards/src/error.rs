@@ -4,6 +4,10 @@
 //! print it on a line of its own. What servers, programs and files said reaches no terminal raw: control
 //! characters are shown, line breaks apart.
 
+use std::borrow::Cow;
+
+use treasure_core::Hint;
+
 use crate::SpecError;
 
 /// The result of a reward operation.
@@ -49,6 +53,7 @@ impl Error {
         let chain = std::iter::successors(Some(error), |&error| error.source());
         let interrupted = |error: &(dyn std::error::Error + 'static)| {
             matches!(error.downcast_ref(), Some(Self::Interrupted { .. }))
+                || matches!(error.downcast_ref(), Some(treasure_core::Error::GivenUp { .. }))
         };
         chain.into_iter().any(interrupted)
     }
@@ -75,12 +80,13 @@ impl Error {
         }
         self
     }
+}
 
-    /// What the user can do about it, if there is something.
-    pub fn hint(&self) -> Option<&str> {
+impl Hint for Error {
+    fn hint(&self) -> Option<Cow<'_, str>> {
         match self {
-            Self::Spec(error) => error.hint.as_deref(),
-            Self::Reward { hint, .. } => hint.as_deref(),
+            Self::Spec(error) => error.hint(),
+            Self::Reward { hint, .. } => hint.as_deref().map(Cow::Borrowed),
             Self::Interrupted { .. } => None,
         }
     }
@@ -88,7 +94,7 @@ impl Error {
 
 impl From<treasure_text::Error> for Error {
     fn from(error: treasure_text::Error) -> Self {
-        let hint = error.hint();
+        let hint = error.hint().map(Cow::into_owned);
         let error = Self::reward("text", error.to_string()).with_source(error);
         hint.into_iter().fold(error, Self::with_hint)
     }
@@ -102,11 +108,7 @@ impl From<Error> for treasure_core::Error {
                 message: error.to_string(),
                 source: Some(Box::new(error)),
             },
-            Error::Interrupted { name } => Self::Reward {
-                name: name.clone(),
-                message: "interrupted".into(),
-                source: Some(Box::new(Error::Interrupted { name })),
-            },
+            Error::Interrupted { name } => Self::GivenUp { whose: name },
             Error::Reward { name, message, hint, source } => Self::Reward {
                 name: name.clone(),
                 message: message.clone(),

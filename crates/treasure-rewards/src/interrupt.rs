@@ -1,7 +1,8 @@
 //! A way to stop a reward that waits: for a server, for a program, or between two batches.
 //!
-//! Guarantee: once it is raised or its deadline has passed, whoever waits ends within 0.2 s with
-//! [`Error::Interrupted`] and leaves nothing running. One that nobody made never stops anything.
+//! Guarantee: once it is raised, its deadline has passed, or the search that waits for the reward has been
+//! stopped ([`treasure_core::given_up`]), whoever waits ends within 0.2 s with [`Error::Interrupted`] and
+//! leaves nothing running. Where there is no such search, one that nobody made never stops anything.
 
 #[cfg(any(feature = "exec", feature = "remote"))]
 use std::time::Duration;
@@ -66,18 +67,15 @@ impl Interrupt {
         }
     }
 
-    /// Whether it is raised or its deadline has passed.
+    /// Whether it is raised, its deadline has passed, or nobody waits for what runs on this thread.
     pub fn is_raised(&self) -> bool {
+        if treasure_core::given_up() {
+            return true;
+        }
         self.0.as_ref().is_some_and(|state| {
             let deadline = *state.deadline.lock().unwrap_or_else(PoisonError::into_inner);
             state.flag.load(Ordering::Relaxed) || deadline.is_some_and(|end| Instant::now() >= end)
         })
-    }
-
-    /// Whether it can ever be raised.
-    #[cfg(feature = "remote")]
-    pub(crate) fn can_be_raised(&self) -> bool {
-        self.0.is_some()
     }
 
     /// An error in the name of a reward if it is raised.

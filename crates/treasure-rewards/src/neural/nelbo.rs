@@ -86,8 +86,9 @@ impl NelboReward {
             .iter()
             .map(|seq| State { seq, t: seq.n_masked() as f64 / scored as f64 })
             .collect();
-        let wrap = |error: treasure_core::Error| {
-            Error::reward(&self.name, "the denoiser failed").with_source(error)
+        let wrap = |error: treasure_core::Error| match error {
+            treasure_core::Error::GivenUp { .. } => Error::Interrupted { name: self.name.clone() },
+            error => Error::reward(&self.name, "the denoiser failed").with_source(error),
         };
         let encodings = self.denoiser.encode(&states).map_err(wrap)?;
         let wanted: Vec<Vec<(usize, TokenId)>> =

@@ -11,6 +11,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use treasure_core::{lend, until};
 
 use super::{
     address::Address,
@@ -165,10 +166,13 @@ impl Fleet {
         if workers <= 1 {
             work();
         } else {
-            std::thread::scope(|scope| {
-                for _ in 0..workers {
-                    scope.spawn(work);
-                }
+            // The threads work for the caller: when it waits no longer, they need not either.
+            lend(|stopped| {
+                std::thread::scope(|scope| {
+                    for _ in 0..workers {
+                        scope.spawn(|| until(stopped, work));
+                    }
+                });
             });
         }
         let mut rows = Vec::with_capacity(texts.len());

@@ -106,15 +106,12 @@ impl Client {
         }
     }
 
-    /// Talks to the server, in a thread that can be left alone if someone may raise the interrupt. What is
-    /// left alone ends at its own time limit.
+    /// Talks to the server, in a thread that can be left alone when the interrupt is raised. What is left
+    /// alone ends at its own time limit.
     fn exchange(
         &self,
         talk: impl FnOnce(&Self) -> Result<Reply, Trouble> + Send + 'static,
     ) -> Result<Reply, Trouble> {
-        if !self.interrupt.can_be_raised() {
-            return talk(self);
-        }
         let (sender, reply) = sync_channel(1);
         let client = self.clone();
         std::thread::spawn(move || sender.send(talk(&client)));

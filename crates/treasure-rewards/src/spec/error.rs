@@ -1,6 +1,11 @@
 //! A specification that cannot be read, with a caret under the character that is wrong.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
+
+use treasure_core::Hint;
+use treasure_text::printable;
+
+use crate::error::visible;
 
 /// Where and why a reward specification cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,13 +30,19 @@ impl SpecError {
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "reward: {}", self.message)?;
-        // A control character would move the caret off its column, so it is shown as one visible cell.
-        let shown: String =
-            self.spec.chars().map(|c| if c.is_control() { '␣' } else { c }).collect();
+        writeln!(f, "reward: {}", visible(&self.message))?;
+        // What acts on a terminal would move the caret off its column, so it is shown as one visible cell.
+        let acts = |c: char| printable(c.encode_utf8(&mut [0; 4])).len() > c.len_utf8();
+        let shown: String = self.spec.chars().map(|c| if acts(c) { '␣' } else { c }).collect();
         let before = self.spec.get(..self.at).unwrap_or(&self.spec).chars().count();
         write!(f, "  {shown}\n  {:before$}^", "")
     }
 }
 
 impl std::error::Error for SpecError {}
+
+impl Hint for SpecError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        self.hint.as_deref().map(Cow::Borrowed)
+    }
+}

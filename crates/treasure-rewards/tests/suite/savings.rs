@@ -96,8 +96,8 @@ impl PlainDenoiser<'_> {
 }
 
 enum Judge {
-    Classifier(Classifier, usize),
-    Scorer(Scorer),
+    Classifier(Box<Classifier>, usize),
+    Scorer(Box<Scorer>),
 }
 
 /// A reward without savings; views are the product's.
@@ -231,7 +231,7 @@ fn savings_change_no_bit_of_a_search_with_a_classifier() {
     let model = Classifier::load_on(&plain_cpu(), &Resolver::new(), &name, &LoadOptions::default());
     let model = model.expect("a judge");
     let label = model.label("negative").expect("a label");
-    let judge = Judge::Classifier(model, label);
+    let judge = Judge::Classifier(Box::new(model), label);
     both_ways(&format!("hf:{name}#negative"), &judge, &Treasure::new(5, 2), 10);
     both_ways(&format!("hf:{name}#negative"), &judge, &Treasure::new(20, 16), 3);
 }
@@ -240,7 +240,7 @@ fn savings_change_no_bit_of_a_search_with_a_classifier() {
 fn savings_change_no_bit_of_a_search_with_perplexity() {
     let name = spec("scorer");
     let model = Scorer::load_on(&plain_cpu(), &Resolver::new(), &name, &LoadOptions::default());
-    let judge = Judge::Scorer(model.expect("a scorer"));
+    let judge = Judge::Scorer(Box::new(model.expect("a scorer")));
     both_ways(&format!("ppl:{name}"), &judge, &Treasure::new(5, 2), 10);
     both_ways(&format!("ppl:{name}"), &judge, &Treasure::new(20, 16), 3);
 }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use treasure_core::Hint as _;
 use treasure_rewards::{
     Composite, RemoteOptions, Result, RewardOptions, Rewards, Spec, TextReward,
 };

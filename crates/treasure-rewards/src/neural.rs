@@ -8,6 +8,8 @@ pub use classifier::ClassifierReward;
 pub use nelbo::{NELBO_SAMPLES, NelboReward};
 pub use scorer::ScorerReward;
 
+use treasure_core::Hint as _;
+
 use crate::Error;
 
 /// Texts handed to a network at once. It makes its own portions; few and large batches keep all threads busy
@@ -23,7 +25,10 @@ pub(crate) fn surely_fits(text: &str, max_tokens: usize) -> bool {
 
 /// A model's failure as a reward's.
 pub(crate) fn failed(name: &str, message: &str, error: treasure_models::Error) -> Error {
-    let hint = error.hint().map(str::to_string);
+    if matches!(error, treasure_models::Error::GivenUp(_)) {
+        return Error::Interrupted { name: name.into() };
+    }
+    let hint = error.hint().map(|hint| hint.into_owned());
     let error = Error::reward(name, message).with_source(error);
     match hint {
         Some(hint) => error.with_hint(hint),
