@@ -39,17 +39,36 @@ pub const BOUNDS: &[Bound] = &[
     Bound { option: "final_rounds", most: 10_000, why: "each is a search of its own" },
     Bound { option: "refine_every", most: 1_000_000, why: "there are no more steps" },
     Bound { option: "max_seconds", most: 31_536_000, why: "that is a year" },
+    Bound { option: "in_flight", most: 1_000, why: "every search has a thread of its own" },
+    Bound { option: "batch_size", most: 1_000_000, why: "a batch is in memory as a whole" },
+    Bound { option: "reward_batch", most: 1_000_000, why: "a batch is in memory as a whole" },
+    Bound { option: "top", most: 1_000_000, why: "no vocabulary is larger" },
+    Bound { option: "continuations", most: 100_000, why: "every one is a row" },
+    Bound { option: "cells", most: 5_000_000, why: "the rows of an experiment are listed first" },
+    Bound { option: "shard", most: 100_000, why: "every cell looks at every shard" },
 ];
 
 /// Children of one step that are kept in memory at once.
 const CHILDREN: u64 = 2_000_000;
 
+impl Bound {
+    /// The bound of an option, if it has one.
+    pub fn of(option: &str) -> Option<&'static Self> {
+        BOUNDS.iter().find(|bound| bound.option == option)
+    }
+
+    /// What to do instead, for a hint.
+    pub fn advice(&self) -> String {
+        format!("{}: take {} or less", self.why, self.most)
+    }
+}
+
 /// Refuses a number above its bound.
 pub(crate) fn check(option: &str, number: u64) -> Result<()> {
-    match BOUNDS.iter().find(|bound| bound.option == option) {
+    match Bound::of(option) {
         Some(bound) if number > bound.most => {
-            Err(Error::request(format!("{option}: expected at most {}, got {number}", bound.most))
-                .with_hint(format!("{}: take {} or less", bound.why, bound.most)))
+            let message = format!("{option}: expected at most {}, got {number}", bound.most);
+            Err(Error::request(message).with_hint(bound.advice()))
         }
         _ => Ok(()),
     }

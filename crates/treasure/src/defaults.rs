@@ -50,6 +50,12 @@ pub(crate) fn options(method: &str, preset: Preset, reward: &Spec) -> Map<String
         (Preset::Plain, "treasure") => {
             json!({"order": "confidence", "prior": 0.02, "variety": 1.0})
         }
+        // What is put into a text should read as well as what is written anew.
+        (Preset::Plain, "refine") => {
+            let mut inner = options("treasure", preset, reward);
+            inner.insert("method".into(), "treasure".into());
+            json!({"inner": inner})
+        }
         _ => json!({}),
     };
     match options {

@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use treasure_text::Message;
+
 use crate::{Error, ROW_FIELDS, Result};
 
 /// A row of a prompt file: where a text begins, and what else the caller wrote beside it.
@@ -12,8 +14,12 @@ use crate::{Error, ROW_FIELDS, Result};
 pub struct Entry {
     /// The prompt, if it is one.
     pub prompt: Option<String>,
+    /// The conversation that the prompt was made of, if it was one.
+    pub messages: Option<Vec<Message>>,
     /// The template, if it is one.
     pub template: Option<String>,
+    /// The finished text to refine, if it is one.
+    pub text: Option<String>,
     /// The caller's other fields, which rows carry through.
     pub extra: Map<String, Value>,
 }
@@ -22,6 +28,11 @@ impl Entry {
     /// A prompt without anything beside it.
     pub fn prompt(prompt: impl Into<String>) -> Self {
         Self { prompt: Some(prompt.into()), ..Self::default() }
+    }
+
+    /// A finished text without anything beside it.
+    pub fn finished(text: impl Into<String>) -> Self {
+        Self { text: Some(text.into()), ..Self::default() }
     }
 }
 
@@ -73,7 +84,12 @@ fn entry_of(line: &str) -> std::result::Result<Entry, String> {
     }
     if entry.prompt.is_none() && entry.template.is_none() {
         entry.prompt = Some(match row.remove("messages") {
-            Some(Value::Array(messages)) if !messages.is_empty() => join(&messages)?,
+            Some(Value::Array(messages)) if !messages.is_empty() => {
+                let all = read(&messages)?;
+                let joined = join(&all);
+                entry.messages = Some(all);
+                joined
+            }
             Some(other) => {
                 return Err(format!(
                     "`messages`: expected a list of messages, got {}",
@@ -95,17 +111,26 @@ fn entry_of(line: &str) -> std::result::Result<Entry, String> {
     Ok(entry)
 }
 
-/// The contents of the messages, a blank line between two. Roles are dropped: masked diffusion
-/// base models know no chat format.
-fn join(messages: &[Value]) -> std::result::Result<String, String> {
-    let mut contents = Vec::with_capacity(messages.len());
-    for (number, message) in messages.iter().enumerate() {
+/// The contents of the messages, a blank line between two: what a model without a chat template is given.
+fn join(messages: &[Message]) -> String {
+    let contents: Vec<&str> = messages.iter().map(|message| message.content.as_str()).collect();
+    contents.join("\n\n")
+}
+
+/// The messages of a row; who says one is the user where nothing is said.
+fn read(messages: &[Value]) -> std::result::Result<Vec<Message>, String> {
+    let message = |(number, message): (usize, &Value)| {
+        let role = match message.get("role") {
+            None => "user",
+            Some(Value::String(role)) => role,
+            Some(_) => return Err(format!("`messages[{number}].role`: expected a string")),
+        };
         match message.get("content") {
-            Some(Value::String(content)) => contents.push(content.as_str()),
-            _ => return Err(format!("`messages[{number}].content`: expected a string")),
+            Some(Value::String(content)) => Ok(Message::new(role, content)),
+            _ => Err(format!("`messages[{number}].content`: expected a string")),
         }
-    }
-    Ok(contents.join("\n\n"))
+    };
+    messages.iter().enumerate().map(message).collect()
 }
 
 fn kind(value: &Value) -> &'static str {

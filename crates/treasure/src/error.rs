@@ -1,6 +1,8 @@
 //! One error for every door: what was expected, what came, why, and what to do about it.
 
-use std::{error::Error as StdError, fmt};
+use std::{borrow::Cow, error::Error as StdError, fmt};
+
+use treasure_core::Hint;
 
 /// The result of anything this crate does.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -82,23 +84,9 @@ impl Error {
         self.kind
     }
 
-    /// What can be done about it.
-    pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
-    }
-
     /// The messages from the outermost to the cause, without repetition.
     pub fn chain(&self) -> Vec<String> {
-        let mut chain = vec![self.message.clone()];
-        let mut next = self.source();
-        while let Some(error) = next {
-            let message = error.to_string();
-            if chain.last().is_none_or(|last| !last.contains(&message)) {
-                chain.push(message);
-            }
-            next = error.source();
-        }
-        chain
+        chain_of(self)
     }
 
     fn from_source<E: StdError + Send + Sync + 'static>(kind: ErrorKind, error: E) -> Self {
@@ -109,25 +97,50 @@ impl Error {
     }
 }
 
-/// The innermost hint that an error of our own crates carries.
-fn hint_of(error: &(dyn StdError + 'static)) -> Option<String> {
-    let mut found = None;
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let hint = None
+/// An error and what led to it, outermost first.
+fn causes<'e>(
+    error: &'e (dyn StdError + 'static),
+) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+/// The messages of an error and of what led to it, outermost first, without repetition.
+pub fn chain_of(error: &(dyn StdError + 'static)) -> Vec<String> {
+    let mut chain: Vec<String> = Vec::new();
+    for error in causes(error) {
+        let message = error.to_string();
+        if chain.last().is_none_or(|last| !last.contains(&message)) {
+            chain.push(message);
+        }
+    }
+    chain
+}
+
+/// The innermost hint of an error of our own crates: it knows most.
+pub fn hint_of(error: &(dyn StdError + 'static)) -> Option<String> {
+    let own = |error: &(dyn StdError + 'static)| {
+        None.or_else(|| error.downcast_ref::<Error>()?.hint())
             .or_else(|| error.downcast_ref::<treasure_models::Error>()?.hint())
             .or_else(|| error.downcast_ref::<treasure_rewards::Error>()?.hint())
-            .or_else(|| error.downcast_ref::<treasure_rewards::SpecError>()?.hint.as_deref());
-        let text = || error.downcast_ref::<treasure_text::Error>()?.hint();
-        found = hint.map(str::to_owned).or_else(text).or(found);
-        next = error.source();
+            .or_else(|| error.downcast_ref::<treasure_rewards::SpecError>()?.hint())
+            .or_else(|| error.downcast_ref::<treasure_text::Error>()?.hint())
+            .or_else(|| error.downcast_ref::<treasure_core::Error>()?.hint())
+            .map(Cow::into_owned)
+    };
+    causes(error).filter_map(own).last()
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        self.hint.as_deref().map(Cow::Borrowed)
     }
-    found
 }
 
 impl fmt::Display for Error {
+    /// The message, line by line; what a stranger wrote into it acts on no terminal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        let lines = self.message.split('\n').map(treasure_text::printable);
+        f.write_str(&lines.collect::<Vec<_>>().join("\n"))
     }
 }
 
@@ -139,7 +152,7 @@ impl StdError for Error {
 
 impl From<treasure_core::Error> for Error {
     fn from(error: treasure_core::Error) -> Self {
-        use treasure_core::{Error as Core, StopReason};
+        use treasure_core::Error as Core;
         let kind = match &error {
             Core::Invalid { .. } => ErrorKind::Request,
             Core::Denoiser { .. } => ErrorKind::Model,
@@ -147,20 +160,7 @@ impl From<treasure_core::Error> for Error {
             Core::Stopped { .. } => ErrorKind::Stopped,
             _ => ErrorKind::Search,
         };
-        let hint = match &error {
-            Core::Stopped { reason, .. } => Some(match reason {
-                StopReason::MaxNfe => "raise max_nfe: not even one prediction was made",
-                StopReason::MaxRewardCalls => "raise max_reward_calls",
-                StopReason::Deadline => "raise max_seconds",
-                _ => "let it run a little longer",
-            }),
-            _ => None,
-        };
-        let made = Self::from_source(kind, error);
-        match hint {
-            Some(hint) => made.with_hint(hint),
-            None => made,
-        }
+        Self::from_source(kind, error)
     }
 }
 

@@ -62,6 +62,14 @@ impl Given {
         Ok(pieces)
     }
 
+    /// What stays at its beginning.
+    pub(crate) fn begins(&self) -> Result<&str> {
+        Ok(match self.pieces()?.first() {
+            Some(&(true, piece)) => piece,
+            _ => "",
+        })
+    }
+
     /// Fixed parts and holes, and what fills the holes now.
     fn parts(&self, model: &dyn TextModel) -> Result<(Vec<Part>, Vec<TokenId>)> {
         let tokenizer = model.tokenizer()?;

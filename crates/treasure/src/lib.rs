@@ -15,14 +15,22 @@
 //! [`Session`] runs plans on models that are loaded once, several at a time if there are several, and
 //! hands back [`Sample`]s; [`Frame`]s show a text while it forms.
 
+mod batch;
 mod bounds;
+mod compare;
 mod defaults;
 mod entry;
 mod error;
+mod estimate;
+mod fields;
 mod frame;
 mod given;
+mod growing;
+mod inputs;
 mod key;
+mod machine;
 mod nearest;
+mod needs;
 mod plan;
 mod predict;
 mod request;
@@ -30,30 +38,59 @@ mod rows;
 mod run;
 mod sample;
 mod session;
+mod traces;
+pub mod words;
 mod writer;
 
+pub use batch::Batch;
 pub use bounds::{BOUNDS, Bound};
+pub use compare::{Compared, Comparison, Match};
 pub use defaults::{HELD_OUT_JUDGES, held_out_judge};
 pub use entry::Entry;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, chain_of, hint_of};
+pub use estimate::Estimate;
+pub use fields::{FIELDS, Field, Group, OPTIONS, Takes, is_field, is_known};
 pub use frame::{Frame, FrameToken, Show, Tell};
+pub use growing::{Disk, Growing};
+pub use inputs::{read_finished, read_ids, read_texts, read_whole_ids};
 pub use key::{KEYS, sample_key, start_key};
 pub use nearest::nearest;
+pub use needs::needs;
 pub use plan::{Plan, Preset, Reading};
 pub use predict::{Guess, Predicted};
-pub use request::{FIELDS, Request};
+pub use request::Request;
 pub use rows::{Expected, Identity, Store};
 pub use run::{Job, Watch};
 pub use sample::{Cost, HeldOut, ROW_FIELDS, ROW_VERSION, Sample};
 pub use session::{Ask, Scored, Session, SessionOptions};
+pub use traces::{Repaired, TraceFile};
 pub use treasure_core as core;
-pub use treasure_core::{Method, methods};
+pub use treasure_core::{Hint, Method, methods};
 pub use treasure_models as models;
 pub use treasure_rewards as rewards;
-pub use treasure_text::{self as text, Template};
+pub use treasure_text::{self as text, Message, Template};
 pub use writer::FunctionModel;
 
-/// The program of the README, compiled.
+/// The program of the README and the examples, compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod programs {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+
+    #[doc = "```"]
+    #[doc = include_str!("../examples/own_denoiser.rs")]
+    #[doc = "```"]
+    #[doc = "```"]
+    #[doc = include_str!("../examples/own_reward.rs")]
+    #[doc = "```"]
+    #[doc = "```"]
+    #[doc = include_str!("../examples/step_by_step.rs")]
+    #[doc = "```"]
+    #[doc = "```"]
+    #[doc = include_str!("../examples/twenty_prompts.rs")]
+    #[doc = "```"]
+    #[doc = "```"]
+    #[doc = include_str!("../examples/watch.rs")]
+    #[doc = "```"]
+    struct Examples;
+}

@@ -5,16 +5,16 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use treasure_core::{AnswerKind, Method, OptionError, SelectKind, methods::FkReference};
-use treasure_models::{Dtype, Family, LoadOptions};
+use treasure_core::{AnswerKind, Hint as _, Method, OptionError, SelectKind, methods::FkReference};
+use treasure_models::{Dtype, Family, LoadOptions, exec::Precision};
 use treasure_rewards::{
     Spec,
     spec::{Kind, Leaf, ValueKind},
 };
 
-use treasure_text::{Conventions, Part, Rule, Start, TextModel};
+use treasure_text::{Conventions, Message, Part, Rule, Start, TextModel, printable};
 
-use crate::{Error, KEYS, Request, Result, Template, bounds, defaults, given::Given};
+use crate::{Error, Estimate, KEYS, Request, Result, Template, bounds, defaults, given::Given};
 
 /// Whose conventions a run follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +82,12 @@ pub struct Plan {
     /// The template, if the holes of one are filled.
     pub template: Option<Template>,
     template_text: Option<String>,
+    /// Whether prompts are conversations that a chat template wrote, special tokens and all.
+    pub chat: bool,
+    /// What the system message of a conversation says, where it has none.
+    pub system: Option<String>,
+    /// Classifier-free guidance; 0 is none.
+    pub cfg_scale: f64,
     /// What the continuation of a prompt must be.
     pub rule: Option<Rule>,
     pub(crate) given: Option<Given>,
@@ -108,7 +114,16 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a request.
+    /// The plan of a request. Read as a request, it is the same plan.
+    ///
+    /// ```
+    /// use treasure::{Plan, Request};
+    ///
+    /// let plan = Plan::new(&Request { length: Some(16), ..Request::default() })?;
+    /// assert_eq!((plan.model.as_str(), plan.length, plan.min_length), ("pocket", 16, 16));
+    /// assert_eq!(Plan::new(&Request::from_value(plan.to_value())?)?, plan);
+    /// # Ok::<(), treasure::Error>(())
+    /// ```
     pub fn new(request: &Request) -> Result<Self> {
         if let Some(keys) = request.keys
             && keys != KEYS
@@ -120,6 +135,7 @@ impl Plan {
         if request.prompt.is_some() && request.template.is_some() {
             return Err(Error::request("template: expected a prompt or a template, got both"));
         }
+        let chat = chat(request)?;
         let template = request.template.as_deref().map(Template::parse).transpose()?;
         let rule = rule(request)?;
         for part in template.iter().flat_map(|template| &template.parts) {
@@ -157,17 +173,28 @@ impl Plan {
         if request.target_reward.is_some_and(|target| !target.is_finite()) {
             return Err(Error::request("target_reward: expected a finite number"));
         }
+        let load = load_options(request)?;
+        let reward_dtype = dtype(request.reward_dtype.as_deref())?;
+        load.check()?;
+        LoadOptions { dtype: reward_dtype, ..load.clone() }.check().map_err(|error| {
+            let hint = error.hint().map(|hint| hint.into_owned());
+            let error = Error::request(format!("reward: {error}"));
+            hint.into_iter().fold(error, Error::with_hint)
+        })?;
         let judge = request.judge.iter().map(|text| spec("judge", text)).collect::<Result<_>>()?;
-        Ok(Self {
+        let plan = Self {
             preset,
             model: request.model.clone().unwrap_or_else(|| "pocket".into()),
-            load: load_options(request)?,
+            load,
             reward,
-            reward_dtype: dtype(request.reward_dtype.as_deref())?,
+            reward_dtype,
             judge,
             screen,
             template,
             template_text: request.template.clone(),
+            chat,
+            system: request.system.clone().filter(|_| chat),
+            cfg_scale: cfg_scale(request)?,
             rule,
             given,
             length,
@@ -180,7 +207,15 @@ impl Plan {
             max_reward_calls: request.max_reward_calls,
             max_seconds: request.max_seconds,
             target_reward: request.target_reward,
-        })
+        };
+        plan.estimate(0).check(&plan.method)?;
+        Ok(plan)
+    }
+
+    /// What one text will take, with a denoiser whose prediction of the first state has so many bytes (0
+    /// before it is loaded: then the rest of it counts).
+    pub fn estimate(&self, prediction: u64) -> Estimate {
+        Estimate::new(&self.method, self.length, prediction)
     }
 
     /// The plan as rows carry it. Read as a request, it gives this plan again.
@@ -191,6 +226,7 @@ impl Plan {
             "tokenizer": self.load.tokenizer,
             "mask_id": self.load.mask_id,
             "dtype": self.load.dtype.to_string(),
+            "precision": self.load.precision.to_string(),
             "as": self.load.as_kind.map(|family| family.to_string()),
             "reward": self.reward.to_string(),
             "reward_dtype": self.reward_dtype.to_string(),
@@ -219,6 +255,13 @@ impl Plan {
             if let Value::Object(rest) = rest {
                 plan.extend(rest);
             }
+            if self.chat {
+                plan.insert("chat".into(), true.into());
+                plan.insert("system".into(), json!(self.system));
+            }
+            if self.cfg_scale > 0.0 {
+                plan.insert("cfg_scale".into(), self.cfg_scale.into());
+            }
             if let Some(given) = &self.given {
                 plan.insert("text".into(), json!(given.text));
                 plan.insert("keep".into(), json!(given.keep));
@@ -227,14 +270,25 @@ impl Plan {
         plan
     }
 
+    /// What the rows of a prompt begin with: the prompt, or what stands before the first hole.
+    pub fn begins<'a>(&'a self, prompt: &'a str) -> Result<&'a str> {
+        match (&self.given, &self.template) {
+            (Some(given), _) => given.begins(),
+            (None, Some(template)) => Ok(match template.parts.first() {
+                Some(Part::Fixed(fixed)) => fixed.as_str(),
+                _ => "",
+            }),
+            (None, None) => Ok(prompt),
+        }
+    }
+
     /// Where a search starts.
     pub(crate) fn start(&self, model: &dyn TextModel, prompt: &str) -> Result<Start> {
-        if let Some(given) = &self.given {
-            return given.start(model);
-        }
-        let start = match &self.template {
-            Some(template) => Start::template(model, &template.parts)?,
-            None => {
+        let start = match (&self.given, &self.template) {
+            (Some(given), _) => given.start(model)?,
+            (None, Some(template)) => Start::template(model, &template.parts)?,
+            (None, None) if self.chat => Start::chat(model, prompt, self.length, self.min_length)?,
+            (None, None) => {
                 let (length, least) = (self.length, self.min_length);
                 Start::under(self.preset.conventions(), model, prompt, length, least)?
             }
@@ -243,6 +297,25 @@ impl Plan {
             Some(rule) => start.with_rule(rule.clone()),
             None => start,
         })
+    }
+
+    /// The prompt that a conversation stands for, as a denoiser's chat template writes it.
+    pub fn conversation(&self, model: &dyn TextModel, messages: &[Message]) -> Result<String> {
+        let Some(template) = model.chat() else {
+            return Err(Error::request(format!("chat: {} has no chat template", self.model))
+                .with_hint(
+                    "leave chat out, and write the prompt as the model was trained to see it",
+                ));
+        };
+        let mut all = Vec::with_capacity(messages.len() + 1);
+        if let Some(system) = &self.system {
+            if messages.first().is_some_and(|first| first.role == "system") {
+                return Err(Error::request("system: the messages have a system message already"));
+            }
+            all.push(Message::new("system", system.clone()));
+        }
+        all.extend_from_slice(messages);
+        Ok(template.render(&all, true)?)
     }
 
     /// Whether something must hold of every text.
@@ -270,6 +343,9 @@ impl Plan {
             ("tree_width", "m"),
             ("particles", "N"),
             ("steps", "T"),
+            ("block", "block"),
+            ("remasking", "remasking"),
+            ("alg", "alg"),
             ("order", "order"),
             ("prior", "prior"),
             ("variety", "variety"),
@@ -295,7 +371,13 @@ impl Plan {
         if self.samples > 1 {
             line += &format!(" · {} samples", self.samples);
         }
-        line + &format!(" · seed {}", self.seed)
+        if self.load.precision != Precision::F32 {
+            line += &format!(" · {} products", self.load.precision);
+        }
+        let each = if self.samples > 1 { " each" } else { "" };
+        line += &format!(" · seed {} · {}{each}", self.seed, self.estimate(0));
+        // Names of models and rewards may come from strangers.
+        printable(&line).into_owned()
     }
 }
 
@@ -309,6 +391,43 @@ pub(crate) fn reading_of(spec: &Spec) -> Reading {
         Kind::Leaf(Leaf::Rule(_)) if !spec.root.written.starts_with("distinct:") => Reading::Rule,
         _ => Reading::Plain,
     }
+}
+
+/// Whether a request is a conversation.
+fn chat(request: &Request) -> Result<bool> {
+    let chat = request.chat.unwrap_or(request.system.is_some() || request.messages.is_some());
+    let refused = |field: &str, why: &str| Err(Error::request(format!("{field}: {why}")));
+    match &request.messages {
+        Some(_) if request.chat == Some(false) => {
+            return refused("messages", "expected chat beside it, got chat: false");
+        }
+        Some(_) if request.prompt.is_some() => {
+            return refused("messages", "expected messages or a prompt, got both");
+        }
+        Some(messages) if messages.is_empty() => {
+            return refused("messages", "expected at least one, got none");
+        }
+        _ => {}
+    }
+    if request.system.is_some() && !chat {
+        return refused("system", "expected chat beside it, got chat: false");
+    }
+    if chat && (request.template.is_some() || request.text.is_some()) {
+        return refused("chat", "expected a prompt or messages, got a template or a text");
+    }
+    if chat && request.preset == Some(Preset::Fk) {
+        return refused("chat", "the preset fk knows prompts only");
+    }
+    Ok(chat)
+}
+
+/// How far predictions are guided.
+fn cfg_scale(request: &Request) -> Result<f64> {
+    let scale = request.cfg_scale.unwrap_or(0.0);
+    if !(scale.is_finite() && (0.0..=100.0).contains(&scale)) {
+        return Err(Error::request(format!("cfg_scale: expected 0 to 100, got {scale}")));
+    }
+    Ok(scale)
 }
 
 fn has_rule(request: &Request) -> bool {
@@ -358,6 +477,7 @@ fn dtype(name: Option<&str>) -> Result<Dtype> {
 fn load_options(request: &Request) -> Result<LoadOptions> {
     Ok(LoadOptions {
         dtype: dtype(request.dtype.as_deref())?,
+        precision: Precision::chosen(request.precision.as_deref().unwrap_or("f32"))?,
         mask_id: request.mask_id,
         tokenizer: request.tokenizer.clone(),
         as_kind: request.read_as.as_deref().map(str::parse::<Family>).transpose()?,
@@ -378,8 +498,17 @@ fn given(request: &Request) -> Result<Option<Given>> {
     {
         return Err(Error::request("text: expected a text alone, got a prompt or template too"));
     }
-    if rule(request)?.is_some() {
-        return Err(Error::request("text: a finished text is refined without constraints"));
+    if let Some(rule) = rule(request)? {
+        if request.keep.is_some() {
+            return Err(Error::request("keep: expected no constraint beside it, got one")
+                .with_hint("leave keep out, or write what stays into the pattern"));
+        }
+        if !rule.accepts(text)? {
+            return Err(Error::request(format!(
+                "text: expected one that satisfies the constraint, got {text:?}"
+            ))
+            .with_hint("a refinement stays within the constraint, so it begins there"));
+        }
     }
     let method = request.method.as_deref().unwrap_or("treasure");
     if method != "refine" {
@@ -395,6 +524,12 @@ fn lengths(
     template: Option<&Template>,
 ) -> Result<(usize, usize)> {
     if request.text.is_some() {
+        for (given, option) in [(request.length, "length"), (request.min_length, "min_length")] {
+            if given.is_some_and(|given| given > 0) {
+                return Err(Error::request(format!("{option}: a finished text says it by itself"))
+                    .with_hint("leave it out: as many tokens are written as the text has"));
+            }
+        }
         // As many as the text has, which its tokenizer will say.
         return Ok((0, 0));
     }
@@ -411,6 +546,12 @@ fn lengths(
         Preset::Plain | Preset::Paper => (defaults::LENGTH, defaults::MIN_LENGTH),
         // The reference bans no end of text.
         Preset::Fk => (defaults::FK_LENGTH, 0),
+    };
+    let min_length = match request.method.as_deref() {
+        // Neither do the samplers of LLaDA and Dream, and an answer may be short.
+        Some("llada" | "dream") => 0,
+        _ if chat(request)? => 1,
+        _ => min_length,
     };
     let min_length = if has_rule(request) { 0 } else { min_length };
     let length = request.length.unwrap_or(length);
@@ -430,8 +571,7 @@ fn lengths(
 
 fn method(request: &Request, preset: Preset, reward: &Spec, masks: usize) -> Result<Method> {
     let mut name = request.method.as_deref().unwrap_or("treasure");
-    let mut given: Map<String, Value> = request.options.clone();
-    given.retain(|_, value| !value.is_null());
+    let given: Map<String, Value> = request.own_options()?;
     if preset == Preset::Fk && name == "fk" {
         name = "fk-reference";
         let fixed = ["sampler", "steps", "resample", "ess"];
@@ -451,6 +591,9 @@ fn method(request: &Request, preset: Preset, reward: &Spec, masks: usize) -> Res
     if given.get("value").is_some_and(|value| value == "previous") {
         defaults.insert("prior".into(), 0.0.into());
         defaults.insert("variety".into(), 0.0.into());
+    }
+    if given.get("accept").is_some_and(|accept| accept == "metropolis") {
+        defaults.remove("inner");
     }
     let method = Method::from_options(name, &defaults, &given).map_err(|error| match error {
         OptionError::NoUse { option, method }
@@ -488,6 +631,9 @@ fn method(request: &Request, preset: Preset, reward: &Spec, masks: usize) -> Res
             );
         }
         debug_assert!(tree.select == SelectKind::Top || tree.select == SelectKind::Nested);
+    }
+    if let (Method::Llada(llada), true) = (&method, masks > 0 && request.template.is_none()) {
+        llada.fits(masks)?;
     }
     Ok(filled(method, masks))
 }

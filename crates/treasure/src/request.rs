@@ -4,10 +4,11 @@
 //! it. A field that nobody knows is an error that names the nearest known one.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use treasure_core::Method;
+use treasure_text::Message;
 
-use crate::{Error, Preset, Result, nearest};
+use crate::{Error, FIELDS, Preset, Result, nearest};
 
 /// A job. Every field may be left out; a [`crate::Plan`] fills what is missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,11 +22,19 @@ pub struct Request {
     pub mask_id: Option<u32>,
     /// How weights are held: auto, f32, f16, bf16 or int8.
     pub dtype: Option<String>,
+    /// What products of networks are computed in: f32, bf16, int8, or auto for the fastest this machine has.
+    pub precision: Option<String>,
     /// The architecture the files are read as.
     #[serde(rename = "as")]
     pub read_as: Option<String>,
     /// The beginning of the text.
     pub prompt: Option<String>,
+    /// Whether the prompt is what a user says, to be written by the checkpoint's chat template.
+    pub chat: Option<bool>,
+    /// What the system message says, in chat.
+    pub system: Option<String>,
+    /// A conversation, instead of a prompt.
+    pub messages: Option<Vec<Message>>,
     /// A text with holes, instead of a prompt.
     pub template: Option<String>,
     /// The continuation must match this regular expression, whole.
@@ -59,6 +68,8 @@ pub struct Request {
     pub preset: Option<Preset>,
     /// How to search.
     pub method: Option<String>,
+    /// Classifier-free guidance: how far predictions are pushed away from those without the prompt.
+    pub cfg_scale: Option<f64>,
     /// Which text is handed back: best-seen, final or draw.
     pub answer: Option<String>,
     /// Budget: model calls.
@@ -76,41 +87,21 @@ pub struct Request {
     pub options: Map<String, Value>,
 }
 
-/// The names of every field that is not a method's option.
-pub const FIELDS: &[&str] = &[
-    "model",
-    "tokenizer",
-    "mask_id",
-    "dtype",
-    "as",
-    "prompt",
-    "template",
-    "matches",
-    "json_schema",
-    "choices",
-    "text",
-    "keep",
-    "reward",
-    "reward_dtype",
-    "judge",
-    "screen",
-    "length",
-    "min_length",
-    "samples",
-    "seed",
-    "preset",
-    "method",
-    "answer",
-    "max_nfe",
-    "max_reward_calls",
-    "max_seconds",
-    "target_reward",
-    "keys",
-];
+/// Names that other samplers have for our options.
+const ALIASES: [(&str, &str); 2] = [("block_length", "block"), ("block_size", "block")];
 
 impl Request {
     /// A request from JSON. A value of the wrong type is an error that names its field; unknown fields
     /// are found when the request becomes a plan.
+    ///
+    /// ```
+    /// use treasure::{Hint, Plan, Request};
+    ///
+    /// let request = Request::from_value(serde_json::json!({"prompt": "The old dog", "beam_with": 8}))?;
+    /// let error = Plan::new(&request).unwrap_err();
+    /// assert_eq!(error.hint().as_deref(), Some("did you mean beam_width?"));
+    /// # Ok::<(), treasure::Error>(())
+    /// ```
     pub fn from_value(value: Value) -> Result<Self> {
         let Value::Object(fields) = value else {
             return Err(Error::request(format!("request: expected a JSON object, got {value}")));
@@ -128,6 +119,36 @@ impl Request {
         Ok(request)
     }
 
+    /// The method's options, under our names where other samplers have their own.
+    pub(crate) fn own_options(&self) -> Result<Map<String, Value>> {
+        let mut options = self.options.clone();
+        options.retain(|_, value| !value.is_null());
+        for (theirs, ours) in ALIASES {
+            let Some(value) = options.remove(theirs) else { continue };
+            if let Some(before) = options.insert(ours.to_owned(), value.clone())
+                && before != value
+            {
+                return Err(Error::request(format!(
+                    "{theirs}: expected one {ours}, got {value} here and {before} as {ours}"
+                )));
+            }
+        }
+        Ok(options)
+    }
+
+    /// What shows whether steering did anything: unguided text and the best of 16 beside this request.
+    pub fn beside(&self) -> [(&'static str, Self); 3] {
+        let other = |method: &str, options: Value| {
+            let options = options.as_object().cloned().unwrap_or_default();
+            Self { method: Some(method.into()), screen: None, options, ..self.clone() }
+        };
+        [
+            ("unguided", other("fhs", json!({}))),
+            ("best of 16", other("bon", json!({"particles": 16, "sampler": "first-hitting"}))),
+            ("ours", self.clone()),
+        ]
+    }
+
     /// The error for an option that the method does not have.
     pub(crate) fn unknown(option: &str, method: &str) -> Error {
         let users = Method::with_option(option);
@@ -138,7 +159,7 @@ impl Request {
                     users.join(" | ")
                 ));
         }
-        let mut known: Vec<String> = FIELDS.iter().map(|field| (*field).to_owned()).collect();
+        let mut known: Vec<String> = FIELDS.iter().map(|field| field.name.to_owned()).collect();
         for name in Method::NAMES {
             known.extend(
                 Method::named(name)

@@ -4,16 +4,11 @@
 //! none, recovers a truncated last line (and says so) and refuses rows of another plan; two runs never
 //! write one file.
 
-use std::{
-    collections::HashSet,
-    fs::{File, OpenOptions},
-    io::{Read as _, Seek as _, SeekFrom, Write as _},
-    path::{Path, PathBuf},
-};
+use std::{collections::HashSet, path::Path};
 
 use serde_json::Value;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Disk, Error, ErrorKind, Growing, Result};
 
 /// Which row: the prompt's place in the run and the sample's number.
 pub type Identity = (u64, u64);
@@ -29,9 +24,9 @@ pub struct Expected<'a> {
 
 /// An open file of rows.
 #[derive(Debug)]
-pub struct Store {
-    path: PathBuf,
-    file: File,
+pub struct Store<D: Disk = std::fs::File> {
+    file: Growing<D>,
+    rows: Vec<Identity>,
     done: HashSet<Identity>,
     /// Made by this run and still empty: removed again if nothing gets written.
     fresh: bool,
@@ -43,23 +38,24 @@ impl Store {
     /// Opens a new or empty file.
     pub fn create(path: &Path) -> Result<Self> {
         let fresh = !path.exists();
-        let mut store = Self::open(path, fresh)?;
-        let length = store.file.metadata()?.len();
-        if length > 0 {
-            let message = format!("{}: the file already holds {length} bytes", path.display());
+        let (file, bytes) = Growing::open(path)?;
+        if !bytes.is_empty() {
+            let message =
+                format!("{}: the file already holds {} bytes", path.display(), bytes.len());
             return Err(Error::new(ErrorKind::Io, message)
                 .with_hint("resume it, name another file, or remove it first"));
         }
-        store.file.seek(SeekFrom::End(0))?;
+        let mut store = Self::on(file);
+        store.fresh = fresh;
         Ok(store)
     }
 
     /// Opens a file to continue it.
     pub fn resume(path: &Path, expected: Expected<'_>) -> Result<Self> {
         let fresh = !path.exists();
-        let mut store = Self::open(path, fresh)?;
-        let mut bytes = Vec::new();
-        store.file.read_to_end(&mut bytes)?;
+        let (file, bytes) = Growing::open(path)?;
+        let mut store = Self::on(file);
+        store.fresh = fresh;
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         store.recovered = bytes.len() - whole;
         let name = path.display();
@@ -80,36 +76,30 @@ impl Store {
                     identity.1
                 )));
             }
+            store.rows.push(identity);
         }
         // Only after every row was accepted: a refused file stays as it was.
         if store.recovered > 0 {
-            store.file.set_len(whole as u64)?;
+            store.file.cut(whole as u64)?;
         }
-        store.file.seek(SeekFrom::End(0))?;
         Ok(store)
     }
+}
 
-    fn open(path: &Path, fresh: bool) -> Result<Self> {
-        if let Ok(what) = path.metadata()
-            && !what.is_file()
-        {
-            return Err(wrong(format!("{}: is no ordinary file", path.display()))
-                .with_hint("rows need a file that can be continued; print them instead"));
-        }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(|error| {
-                Error::from(error).context(format!("{}: cannot be written", path.display()))
-            })?;
-        if file.try_lock().is_err() {
-            return Err(wrong(format!("{}: another process is writing this file", path.display()))
-                .with_hint("wait for it to finish, or name another file"));
-        }
-        Ok(Self { path: path.into(), file, done: HashSet::new(), fresh, recovered: 0 })
+impl<D: Disk> Store<D> {
+    /// Rows that go to a file with nothing in it.
+    pub fn on(file: Growing<D>) -> Self {
+        Self { file, rows: Vec::new(), done: HashSet::new(), fresh: false, recovered: 0 }
+    }
+
+    /// The file they are in.
+    pub fn file(&self) -> &Growing<D> {
+        &self.file
+    }
+
+    /// The rows that are there, in order.
+    pub fn rows(&self) -> &[Identity] {
+        &self.rows
     }
 
     /// Whether a row is already there.
@@ -127,27 +117,39 @@ impl Store {
         self.recovered
     }
 
+    /// What a run that continues the file should say about it.
+    pub fn notes(&self) -> Vec<String> {
+        let (path, mut notes) = (self.file.path().display(), Vec::new());
+        if self.recovered > 0 {
+            notes.push(format!(
+                "{path}: the last line was cut short and will be made again ({} bytes dropped)",
+                self.recovered
+            ));
+        }
+        if self.n_rows() > 0 {
+            notes.push(format!("{path}: {} rows kept", self.n_rows()));
+        }
+        notes
+    }
+
     /// Appends a row, whole or not at all. `line` carries no line break.
     pub fn append(&mut self, identity: Identity, line: &str) -> Result<()> {
-        let start = self.file.stream_position()?;
-        let written = self.file.write_all(format!("{line}\n").as_bytes());
-        if let Err(error) = written.and_then(|()| self.file.flush()) {
-            // A full disk leaves part of a line behind: take it back, the finished rows stay.
-            let _ = self.file.set_len(start);
-            return Err(Error::from(error)
-                .context(format!("{}: cannot be written", self.path.display()))
-                .with_hint("the finished rows are kept: make room and resume"));
-        }
+        self.file.append(format!("{line}\n").as_bytes()).map_err(|error| {
+            Error::from(error)
+                .context(format!("{}: cannot be written", self.file.path().display()))
+                .with_hint("the finished rows are kept: make room and resume")
+        })?;
         self.fresh = false;
+        self.rows.push(identity);
         self.done.insert(identity);
         Ok(())
     }
 }
 
-impl Drop for Store {
+impl<D: Disk> Drop for Store<D> {
     fn drop(&mut self) {
         if self.fresh {
-            let _ = std::fs::remove_file(&self.path);
+            let _ = std::fs::remove_file(self.file.path());
         }
     }
 }
@@ -210,6 +212,7 @@ fn differences(expected: &Value, got: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Hint as _;
     use serde_json::json;
 
     fn row(prompt: &str, index: u64, sample: u64, length: u64) -> String {

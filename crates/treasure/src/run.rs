@@ -7,14 +7,14 @@ use std::{
 
 use serde_json::{Map, Value, json};
 use treasure_core::{
-    AnswerKind, Clock, Constraint, Deadline, Denoiser, Error as CoreError, Limits, NoiseSchedule,
-    Outcome, Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
+    AnswerKind, Clock, Constraint, Deadline, Denoiser, Error as CoreError, Guided, Limits,
+    NoiseSchedule, Outcome, Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter, until,
 };
 use treasure_rewards::{Composite, Pipeline, TextOptions, TextReward, metrics};
 use treasure_text::{Rules, Start, TextModel};
 
 use crate::{
-    Cost, Error, ErrorKind, HeldOut, Plan, ROW_VERSION, Result, Sample,
+    Cost, Error, ErrorKind, Estimate, HeldOut, Plan, ROW_VERSION, Result, Sample,
     frame::{Follower, Show, Tell},
     sample_key,
 };
@@ -52,6 +52,7 @@ pub struct Watch<'a> {
 /// All that the samples of a plan share.
 pub(crate) struct Parts {
     pub plan: Plan,
+    pub estimate: Estimate,
     pub plan_row: Value,
     pub model: Arc<dyn TextModel>,
     pub reward: Arc<Composite>,
@@ -61,6 +62,9 @@ pub(crate) struct Parts {
     pub fluency: Option<Arc<dyn TextReward>>,
     pub rules: Option<Arc<Rules>>,
 }
+
+/// How long rewards and judges may take for the last text of a search that was told to stop.
+const FAREWELL: Duration = Duration::from_millis(350);
 
 /// The wall clock since a sample began.
 struct WallClock(Instant);
@@ -111,6 +115,8 @@ impl Parts {
             Some((denoiser, reward)) => (denoiser, reward),
             None => (&*model, &pipeline),
         };
+        let guided = self.guided(asked.0, &start);
+        let asked = (guided.as_ref().map_or(asked.0, |guided| guided as &dyn Denoiser), asked.1);
         let proxy = proxy.as_ref().map(|proxy| proxy as &dyn Reward);
         let schedule = NoiseSchedule::default();
         let problem = self.problem(&start, &schedule, asked, proxy, &clock, watch.cancel)?;
@@ -169,6 +175,12 @@ impl Parts {
         })
     }
 
+    /// The denoiser under guidance, if the plan asks for it.
+    fn guided<'a>(&self, denoiser: &'a dyn Denoiser, start: &Start) -> Option<Guided<'a>> {
+        let scale = self.plan.cfg_scale;
+        (scale > 0.0).then(|| Guided::new(denoiser, &start.state, scale))
+    }
+
     /// Lends the problem of this plan at a prompt, with the way from its sequences to text.
     pub(crate) fn pose<T>(
         &self,
@@ -181,7 +193,10 @@ impl Parts {
         let proxy = self.proxy.as_ref().map(|proxy| self.pipeline(proxy, &start));
         let proxy = proxy.as_ref().map(|proxy| proxy as &dyn Reward);
         let (clock, schedule) = (WallClock(Instant::now()), NoiseSchedule::default());
-        let asked: (&dyn Denoiser, &dyn Reward) = (&*self.model, &pipeline);
+        let guided = self.guided(&*self.model, &start);
+        let model =
+            guided.as_ref().map_or(&*self.model as &dyn Denoiser, |guided| guided as &dyn Denoiser);
+        let asked: (&dyn Denoiser, &dyn Reward) = (model, &pipeline);
         let problem = self.problem(&start, &schedule, asked, proxy, &clock, cancel)?;
         Ok(ask(&problem, &pipeline))
     }
@@ -221,18 +236,8 @@ impl Parts {
     ) -> Result<Sample> {
         let plan = &self.plan;
         let rendered = pipeline.render(&found.tokens)?;
-        let parts = plan.reward.parts();
-        let (reward, rewards) = match (parts.as_slice(), found.reward) {
-            // One part is the reward itself: there is nothing to take apart.
-            ([only], Some(reward)) if only.written == plan.reward.to_string() => {
-                (reward, Map::from_iter([(only.written.clone(), reward.into())]))
-            }
-            _ => {
-                let breakdown = pipeline.breakdown(&found.tokens)?;
-                let parts = breakdown.parts.into_iter().map(|(name, value)| (name, value.into()));
-                (found.reward.unwrap_or(breakdown.total), parts.collect())
-            }
-        };
+        let hurry = Hurry::new(found.stopped);
+        let (reward, rewards) = self.rewards(pipeline, &found, &hurry)?;
         let continuation = rendered.continuation().to_string();
         if let Some(rule) = &plan.rule
             && !rule.accepts(&continuation)?
@@ -244,7 +249,15 @@ impl Parts {
             )
             .with_hint("please report the tokenizer and the constraint"));
         }
-        let held_out = self.held_out(&rendered.text, &continuation)?;
+        let mut notes: Vec<String> =
+            found.notes.iter().map(|note| format!("{}: {}", note.what, note.message)).collect();
+        let held_out = match hurry.within(|| self.held_out(&rendered.text, &continuation)) {
+            Err(error) if hurry.is_why(&error) => {
+                notes.push("held-out judges: not asked, since the search was stopped".into());
+                None
+            }
+            held_out => held_out?,
+        };
         Ok(Sample {
             version: ROW_VERSION,
             prompt: rendered.text[..rendered.prompt_bytes].to_string(),
@@ -266,18 +279,48 @@ impl Parts {
             prompt_index: job.prompt_index as u64,
             sample: job.sample as u64,
             stopped: found.stopped.map(|reason| stop_name(reason).to_owned()),
-            notes: found
-                .notes
-                .iter()
-                .map(|note| format!("{}: {}", note.what, note.message))
-                .collect(),
+            notes,
             held_out,
+            before: plan.given.as_ref().map(|given| given.text.clone()),
+            reward_before: found.reward_before,
             cost: Cost::new(found.cost, seconds),
             plan: self.plan_row.clone(),
             extra: job.extra.clone(),
             tree: found.tree,
             trace: None,
         })
+    }
+
+    /// The reward of the text that was found, and its parts.
+    fn rewards(
+        &self,
+        pipeline: &Pipeline,
+        found: &Outcome,
+        hurry: &Hurry,
+    ) -> Result<(f64, Map<String, Value>)> {
+        let (whole, parts) = (self.plan.reward.to_string(), self.plan.reward.parts());
+        let alone = |reward: f64| (reward, Map::from_iter([(whole.clone(), reward.into())]));
+        match (parts.as_slice(), found.reward) {
+            // One part is the reward itself: there is nothing to take apart.
+            ([only], Some(reward)) if only.written == whole => return Ok(alone(reward)),
+            _ => {}
+        }
+        match hurry.within(|| Ok(pipeline.breakdown(&found.tokens)?)) {
+            Ok(breakdown) => {
+                let parts = breakdown.parts.into_iter().map(|(name, value)| (name, value.into()));
+                Ok((found.reward.unwrap_or(breakdown.total), parts.collect()))
+            }
+            Err(error) if hurry.is_why(&error) => match (found.reward, found.stopped) {
+                (Some(reward), _) => Ok(alone(reward)),
+                // A text that no reward has seen is no answer.
+                (None, Some(reason)) => {
+                    let (steps, masks, cost) = (found.steps, 0, found.cost);
+                    Err(CoreError::Stopped { reason, steps, masks, cost }.into())
+                }
+                (None, None) => Err(error),
+            },
+            Err(error) => Err(error),
+        }
     }
 
     fn held_out(&self, text: &str, continuation: &str) -> Result<Option<HeldOut>> {
@@ -295,6 +338,33 @@ impl Parts {
         };
         let dist = [1, 2, 3].map(|n| metrics::dist(&[continuation], n));
         Ok(Some(HeldOut { judges, perplexity, dist }))
+    }
+}
+
+/// What remains to be done for a text when somebody waits for it who said stop.
+struct Hurry(Option<Instant>);
+
+impl Hurry {
+    fn new(stopped: Option<StopReason>) -> Self {
+        let pressed = matches!(stopped, Some(StopReason::Deadline | StopReason::Cancelled));
+        Self(pressed.then(|| Instant::now() + FAREWELL))
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// Runs a call that gives up when it takes too long.
+    fn within<T>(&self, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        match self.0 {
+            Some(_) => until(&|| self.is_over(), call),
+            None => call(),
+        }
+    }
+
+    /// Whether a call failed for no other reason than that.
+    fn is_why(&self, error: &Error) -> bool {
+        self.is_over() && treasure_rewards::Error::is_interruption(error)
     }
 }
 

@@ -1,7 +1,5 @@
 //! A finished text with all that is known of it: the row that every door hands out.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use treasure_core::NodeEvent;
@@ -28,6 +26,8 @@ pub const ROW_FIELDS: &[&str] = &[
     "cut",
     "notes",
     "held_out",
+    "before",
+    "reward_before",
     "cost",
     "plan",
 ];
@@ -66,23 +66,6 @@ impl Cost {
             reward_skips,
         } = cost;
         Self { nfe, nfe_hits, reward_calls, reward_cache_hits, proxy_calls, reward_skips, seconds }
-    }
-}
-
-impl fmt::Display for Cost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} model calls", self.nfe)?;
-        if self.nfe_hits > 0 {
-            write!(f, " (+{} cached)", self.nfe_hits)?;
-        }
-        write!(f, ", {} reward calls", self.reward_calls)?;
-        if self.reward_cache_hits > 0 {
-            write!(f, " (+{} cached)", self.reward_cache_hits)?;
-        }
-        if self.proxy_calls > 0 {
-            write!(f, ", {} screen calls", self.proxy_calls)?;
-        }
-        write!(f, ", {:.2} s", self.seconds)
     }
 }
 
@@ -135,6 +118,12 @@ pub struct Sample {
     pub notes: Vec<String>,
     /// Held-out scores, if judges were named.
     pub held_out: Option<HeldOut>,
+    /// The finished text that was refined; rows of other searches do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The reward of `before`; none if the search was stopped before it could be scored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reward_before: Option<f64>,
     /// What it cost.
     pub cost: Cost,
     /// Every option after defaults.

@@ -13,18 +13,19 @@ use std::{
 };
 
 use lru::LruCache;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use treasure_core::{Batcher, Denoiser, Event, Problem, Run, Traffic};
-use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver};
+use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver, exec::Precision};
 use treasure_rewards::{
-    Composite, Explained, Interrupt, Pipeline, RUN_CACHE_BYTES, RemoteOptions, RewardOptions,
-    Rewards, Spec, TextOptions, TextReward, spec::Leaf,
+    Breakdown, Composite, Explained, Interrupt, Pipeline, RUN_CACHE_BYTES, RemoteOptions,
+    RewardOptions, Rewards, Spec, TextOptions, TextReward, spec::Leaf,
 };
 
-use treasure_text::{Rules, Start, TextModel};
+use treasure_text::{ChatTemplate, Message, Rules, Start, TextModel};
 
 use crate::{
-    Error, ErrorKind, Frame, Plan, Predicted, Request, Result, Sample,
+    Entry, Error, ErrorKind, Frame, Plan, Predicted, Request, Result, Sample,
     predict::{encoded, encoded_at, predict, state_of, state_of_ids},
     run::{Job, Parts, Watch, to_the_end},
 };
@@ -62,15 +63,21 @@ impl Default for SessionOptions {
     }
 }
 
-/// A text with its score.
-#[derive(Clone, Debug, PartialEq)]
+/// A text, or token ids as they are, with its score. Field names and order are the contract of the JSON
+/// row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scored {
+    /// The text; none for token ids.
+    pub text: Option<String>,
+    /// The token ids, where they were scored as they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<u32>>,
     /// The reward.
     pub reward: f64,
     /// Each part as written.
-    pub rewards: Vec<(String, f64)>,
+    pub rewards: Map<String, Value>,
     /// What led to it.
-    pub detail: Option<Value>,
+    pub detail: Value,
 }
 
 struct Inner {
@@ -99,8 +106,10 @@ pub struct Session {
 impl Session {
     /// A session on the models in the binary, on directories and on the hub's cache.
     ///
-    /// ```no_run
+    /// ```
     /// let session = treasure::Session::pocket()?;
+    /// let found = session.prompt("The lake").reward("length:3..9").length(4).method("fhs").run()?;
+    /// assert_eq!(found.text, found.prompt + &found.continuation);
     /// # Ok::<(), treasure::Error>(())
     /// ```
     pub fn pocket() -> Result<Self> {
@@ -257,12 +266,23 @@ impl Session {
             conventions: plan.preset.conventions(),
             batch: own.reward_batch,
             cache_bytes: own.cache_bytes,
-            load: LoadOptions { dtype: plan.reward_dtype, ..LoadOptions::default() },
+            load: LoadOptions {
+                dtype: plan.reward_dtype,
+                precision: plan.load.precision,
+                ..LoadOptions::default()
+            },
             remote: RemoteOptions { timeout: own.reward_timeout, ..defaults.remote },
             exec_timeout: own.reward_timeout,
             interrupt: own.interrupt.clone(),
             own: defaults.own,
         }
+    }
+
+    /// The same for what the search does not see: always in f32.
+    fn judge_options(&self, plan: &Plan) -> RewardOptions {
+        let mut options = self.reward_options(plan);
+        options.load.precision = Precision::F32;
+        options
     }
 
     /// The tables of constraints of a plan's denoiser, if the plan has a constraint.
@@ -288,7 +308,9 @@ impl Session {
             let build = |spec: &Spec| self.reward(spec, options());
             let rewards = (|| {
                 let proxy = plan.screen.as_ref().map(build).transpose()?;
-                let judges = plan.judge.iter().map(|spec| Ok((spec.to_string(), build(spec)?)));
+                // What measures a search does not share its shortcuts.
+                let exact = |spec: &Spec| self.reward(spec, self.judge_options(plan));
+                let judges = plan.judge.iter().map(|spec| Ok((spec.to_string(), exact(spec)?)));
                 Ok::<_, Error>((build(&plan.reward)?, proxy, judges.collect::<Result<Vec<_>>>()?))
             })();
             (model.join(), rewards)
@@ -296,6 +318,8 @@ impl Session {
         let model =
             model.map_err(|_| Error::new(ErrorKind::Model, "loading the model panicked"))??;
         let (reward, proxy, judges) = rewards?;
+        let estimate = plan.estimate(model.encoding_bytes(plan.length));
+        estimate.check(&plan.method)?;
         let rules = self.rules(plan, &*model)?;
         let model = match self.inner.options.batch_size {
             Some(size) => Arc::new(Portioned { inner: model, size: size.max(1) }),
@@ -305,6 +329,7 @@ impl Session {
             plan_row: plan.to_value(),
             text: TextOptions::under(plan.preset.conventions(), &plan.reward),
             fluency: self.fluency(plan)?,
+            estimate,
             plan: plan.clone(),
             model,
             reward,
@@ -319,8 +344,7 @@ impl Session {
         if plan.judge.is_empty() {
             return Ok(None);
         }
-        let options =
-            RewardOptions { conventions: Default::default(), ..self.reward_options(plan) };
+        let options = RewardOptions { conventions: Default::default(), ..self.judge_options(plan) };
         let rewards = Rewards::new(self.inner.store.clone(), options);
         if treasure_pocket::model("scorer").is_some() {
             return Ok(Some(rewards.leaf("perplexity", &Leaf::Perplexity)?));
@@ -330,14 +354,46 @@ impl Session {
         Ok(scorer.map(|(name, leaf)| rewards.leaf(name, leaf)).transpose()?)
     }
 
-    /// Where a search of a plan starts, after checking that its constraint can be met there.
+    /// Where a search of a plan starts, after checking that its constraint can be met there and that the
+    /// model can write the text that it is to refine.
     pub fn start(&self, plan: &Plan, prompt: &str) -> Result<Start> {
         let model = self.model(&plan.model, &plan.load)?;
         let start = plan.start(&*model, prompt)?;
+        if let Some(given) = &plan.given {
+            given.tokens(&*model, &start)?;
+        }
         if let Some(rules) = self.rules(plan, &*model)? {
             rules.constraint(&start, plan.min_length)?;
         }
         Ok(start)
+    }
+
+    /// The prompt that a conversation stands for, as the chat template of a plan's denoiser writes it.
+    pub fn conversation(&self, plan: &Plan, messages: &[Message]) -> Result<String> {
+        plan.conversation(&*self.model(&plan.model, &plan.load)?, messages)
+    }
+
+    /// A prompt as a plan means it: in chat what a user says, else as it is.
+    pub fn said(&self, plan: &Plan, prompt: String) -> Result<String> {
+        match plan.chat {
+            true => self.conversation(plan, &[Message::user(prompt)]),
+            false => Ok(prompt),
+        }
+    }
+
+    /// The entries of a request with their conversations written out, where it is in chat.
+    pub fn written(&self, request: &Request, mut entries: Vec<Entry>) -> Result<Vec<Entry>> {
+        let plan = Plan::new(request)?;
+        if plan.chat {
+            for entry in &mut entries {
+                let said = entry.prompt.take().unwrap_or_default();
+                entry.prompt = Some(match &entry.messages {
+                    Some(messages) => self.conversation(&plan, messages)?,
+                    None => self.said(&plan, said)?,
+                });
+            }
+        }
+        Ok(entries)
     }
 
     /// Loads what a plan names, so that a first search does not wait for it.
@@ -393,7 +449,9 @@ impl Session {
         done: &mut (dyn FnMut(usize, Result<Sample>) -> ControlFlow<()> + Send),
     ) -> Result<()> {
         let parts = plans.iter().map(|plan| self.parts(plan)).collect::<Result<Vec<_>>>()?;
-        let workers = self.inner.options.in_flight.clamp(1, jobs.len().max(1));
+        // No more at once than fit this machine.
+        let fit = parts.iter().map(|parts| parts.estimate.fit()).min().unwrap_or(1);
+        let workers = self.inner.options.in_flight.min(fit).clamp(1, jobs.len().max(1));
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let stagger = Stagger::new(workers);
         let done = Mutex::new(done);
@@ -438,10 +496,28 @@ impl Session {
     }
 
     /// Scores texts, with what led to each number.
+    ///
+    /// ```
+    /// let session = treasure::Session::pocket()?;
+    /// let scored = session.score("contains:dog + 0.5*length:1..9", &["The dog ran."])?;
+    /// assert_eq!((scored[0].reward, &scored[0].rewards["contains:dog"]), (1.5, &1.0.into()));
+    /// # Ok::<(), treasure::Error>(())
+    /// ```
     pub fn score(&self, reward: &str, texts: &[&str]) -> Result<Vec<Scored>> {
         let plan = Plan::new(&Request { reward: Some(reward.into()), ..Request::default() })?;
-        let composite = self.reward_of(&plan)?;
-        Ok(composite.breakdown(texts)?.into_iter().map(scored).collect())
+        self.score_under(&plan, texts)
+    }
+
+    /// Scores texts with the reward of a plan.
+    pub fn score_under(&self, plan: &Plan, texts: &[&str]) -> Result<Vec<Scored>> {
+        let found = self.reward_of(plan)?.breakdown(texts)?.into_iter().zip(texts);
+        Ok(found.map(|(row, text)| scored(row, Some((*text).to_owned()), None)).collect())
+    }
+
+    /// Scores token ids as they are with the reward of a plan, no special tokens added.
+    pub fn score_ids(&self, plan: &Plan, ids: Vec<u32>) -> Result<Scored> {
+        let mut found = self.reward_of(plan)?.breakdown_ids(&[ids.as_slice()])?;
+        Ok(scored(found.swap_remove(0), None, Some(ids)))
     }
 
     /// What a denoiser would put at each mask of a text with holes.
@@ -478,8 +554,10 @@ impl Session {
     }
 }
 
-fn scored(row: treasure_rewards::Breakdown) -> Scored {
-    Scored { reward: row.total, rewards: row.parts, detail: row.detail }
+fn scored(row: Breakdown, text: Option<String>, ids: Option<Vec<u32>>) -> Scored {
+    let rewards = row.parts.into_iter().map(|(name, value)| (name, value.into())).collect();
+    let detail = row.detail.unwrap_or_else(|| Map::new().into());
+    Scored { text, ids, reward: row.total, rewards, detail }
 }
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -590,6 +668,20 @@ impl<'s> Ask<'s> {
         self
     }
 
+    /// Writes the prompt by the checkpoint's chat template, as what a user says.
+    #[must_use]
+    pub fn chat(mut self) -> Self {
+        self.request.chat = Some(true);
+        self
+    }
+
+    /// What the system message says, in chat.
+    #[must_use]
+    pub fn system(mut self, text: impl Into<String>) -> Self {
+        self.request.system = Some(text.into());
+        self
+    }
+
     /// Any field or option, by the name that JSON and the command line use. A value of the wrong type
     /// shows when the request becomes a plan.
     #[must_use]
@@ -620,31 +712,41 @@ impl<'s> Ask<'s> {
         Plan::new(&self.request)
     }
 
-    fn job(&self, sample: usize) -> Job {
-        Job { prompt: self.request.prompt.clone().unwrap_or_default(), sample, ..Job::default() }
+    /// The job of a sample; a conversation is written out.
+    fn job(&self, plan: &Plan, sample: usize) -> Result<Job> {
+        let said = self.request.prompt.clone().unwrap_or_default();
+        let prompt = match &self.request.messages {
+            Some(messages) => self.session.conversation(plan, messages)?,
+            None => self.session.said(plan, said)?,
+        };
+        Ok(Job { prompt, sample, ..Job::default() })
     }
 
     /// Runs the search.
     pub fn run(self) -> Result<Sample> {
-        self.session.run(&self.plan()?, &self.job(0), Watch::default())
+        let plan = self.plan()?;
+        self.session.run(&plan, &self.job(&plan, 0)?, Watch::default())
     }
 
     /// Runs the search and shows every step of the text; `Break` stops it and keeps the best.
     pub fn watch(self, mut show: impl FnMut(&Frame) -> ControlFlow<()>) -> Result<Sample> {
         let watch = Watch { frames: Some(&mut show), ..Watch::default() };
-        self.session.run(&self.plan()?, &self.job(0), watch)
+        let plan = self.plan()?;
+        self.session.run(&plan, &self.job(&plan, 0)?, watch)
     }
 
     /// Hands the run to the caller, who drives it step by step and may stop at any time.
     pub fn drive(self, mut drive: impl FnMut(&mut Run<'_, '_>) -> Result<()>) -> Result<Sample> {
-        let parts = self.session.parts(&self.plan()?)?;
-        parts.make(&self.job(0), Watch::default(), None, &mut drive)
+        let plan = self.plan()?;
+        let parts = self.session.parts(&plan)?;
+        parts.make(&self.job(&plan, 0)?, Watch::default(), None, &mut drive)
     }
 
     /// Runs all samples, several at a time, and hands them back in order.
     pub fn run_all(self) -> Result<Vec<Sample>> {
         let plan = self.plan()?;
-        let jobs: Vec<Job> = (0..plan.samples).map(|sample| self.job(sample)).collect();
+        let jobs: Vec<Job> =
+            (0..plan.samples).map(|sample| self.job(&plan, sample)).collect::<Result<_>>()?;
         self.session.collect(&plan, &jobs)
     }
 
@@ -653,8 +755,9 @@ impl<'s> Ask<'s> {
         let plan = self.plan()?;
         let mut jobs = Vec::new();
         for (prompt_index, prompt) in prompts.into_iter().enumerate() {
+            let prompt = self.session.said(&plan, prompt.to_owned())?;
             for sample in 0..plan.samples {
-                let prompt = prompt.to_owned();
+                let prompt = prompt.clone();
                 jobs.push(Job { prompt, prompt_index, sample, ..Job::default() });
             }
         }
@@ -763,6 +866,10 @@ impl TextModel for Portioned {
 
     fn end_ids(&self) -> Vec<u32> {
         self.inner.end_ids()
+    }
+
+    fn chat(&self) -> Option<&ChatTemplate> {
+        self.inner.chat()
     }
 }
 

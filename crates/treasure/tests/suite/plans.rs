@@ -1,7 +1,7 @@
 //! Requests become plans: every default filled, every wrong word named.
 
 use serde_json::json;
-use treasure::{Method, Plan, Preset, Request};
+use treasure::{Hint as _, Method, Plan, Preset, Request};
 
 fn plan(value: serde_json::Value) -> treasure::Result<Plan> {
     Plan::new(&Request::from_value(value)?)
@@ -9,7 +9,7 @@ fn plan(value: serde_json::Value) -> treasure::Result<Plan> {
 
 fn refused(value: serde_json::Value) -> String {
     let error = plan(value).unwrap_err();
-    format!("{error} / {}", error.hint().unwrap_or("no hint"))
+    format!("{error} / {}", error.hint().as_deref().unwrap_or("no hint"))
 }
 
 #[test]
@@ -20,6 +20,8 @@ fn a_plan_read_as_a_request_is_the_same_plan() {
         json!({"reward": "cola + 0.5*perplexity", "method": "bon", "particles": 7, "sampler": "first-hitting"}),
         json!({"method": "fk", "preset": "fk", "length": 64}),
         json!({"method": "fk", "lambda": 3.5, "potential": "max", "judge": ["cola"]}),
+        json!({"precision": "bf16", "reward": "cola"}),
+        json!({"precision": "auto", "seed": 4}),
         json!({"template": "The [MASK:3] was [MASK].", "preset": "paper"}),
         json!({"screen": "distinct:2", "screen_share": 0.25, "max_nfe": 9, "target_reward": -0.5}),
     ] {
@@ -52,6 +54,18 @@ fn the_paper_is_the_paper_and_the_default_is_readable() {
 }
 
 #[test]
+fn a_plan_names_the_precision_that_auto_chose_and_f32_is_the_default() {
+    assert_eq!(plan(json!({})).unwrap().to_value()["precision"], "f32");
+    assert!(!plan(json!({})).unwrap().line().contains("products"));
+    let auto = plan(json!({"precision": "auto"})).unwrap();
+    let chosen = auto.to_value()["precision"].as_str().unwrap().to_owned();
+    assert!(["f32", "bf16"].contains(&chosen.as_str()), "{chosen}");
+    assert_eq!(auto.line().contains(&format!("{chosen} products")), chosen != "f32");
+    let int8 = plan(json!({"precision": "int8"})).unwrap();
+    assert!(int8.line().contains(" · int8 products · seed 0"), "{}", int8.line());
+}
+
+#[test]
 fn names_of_other_samplers_are_understood() {
     assert_eq!(plan(json!({"gen_length": 7})).unwrap().length, 7);
     assert_eq!(plan(json!({"max_new_tokens": 9})).unwrap().length, 9);
@@ -76,6 +90,12 @@ fn what_is_wrong_is_named_with_what_would_be_right() {
         (json!({"max_seconds": 1.9e19}), "max_seconds: expected at most"),
         (json!({"max_seconds": 0.0}), "max_seconds: expected a positive number"),
         (json!({"method": "bon", "particles": 18_446_744_073_709_551_615_u64}), "particles: "),
+        (json!({"precision": "fp8"}), "precision: expected auto, f32, bf16 or int8, got \"fp8\""),
+        (
+            json!({"precision": "int8", "dtype": "f16"}),
+            "dtype with precision int8: expected auto, got f16 / leave the dtype out",
+        ),
+        (json!({"precision": "bf16", "reward_dtype": "int8"}), "reward: dtype with precision bf16"),
         (json!({"answer": "draw"}), "does not sample"),
         (json!({"template": "no hole"}), "at least one hole"),
         (json!({"prompt": "a", "template": "[MASK]"}), "got both"),
@@ -108,7 +128,8 @@ fn any_json_object_is_a_plan_or_an_error_and_never_a_panic() {
         json!(18_446_744_073_709_551_615_u64),
         json!([1, "a"]),
     ];
-    let mut names: Vec<String> = treasure::FIELDS.iter().map(|name| (*name).to_owned()).collect();
+    let mut names: Vec<String> =
+        treasure::FIELDS.iter().map(|field| field.name.to_owned()).collect();
     for method in Method::NAMES {
         names.extend(Method::named(method).unwrap().options().into_iter().map(|(key, _)| key));
     }
@@ -118,5 +139,51 @@ fn any_json_object_is_a_plan_or_an_error_and_never_a_panic() {
                 let _ = plan(json!({name.as_str(): value, "method": method}));
             }
         }
+    }
+}
+
+#[test]
+fn the_table_of_limits_is_the_one_that_is_written_down() {
+    let page = include_str!("../../../../docs/limits.md");
+    for bound in treasure::BOUNDS {
+        let row = format!("| `{}` | {} | {} |", bound.option, bound.most, bound.why);
+        assert!(page.contains(&row), "docs/limits.md: expected the row {row}");
+    }
+    let rows = page.lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!(rows, treasure::BOUNDS.len(), "and no other");
+}
+
+#[test]
+fn every_bound_of_an_option_is_checked_and_names_what_would_be_accepted() {
+    for bound in treasure::BOUNDS {
+        for method in Method::with_option(bound.option) {
+            let given = json!({"method": method, bound.option: bound.most + 1});
+            let got = refused(given);
+            assert!(
+                got.contains(&format!("{}: expected at most", bound.option)),
+                "{method}: {got}"
+            );
+            assert!(got.contains(&format!("take {} or less", bound.most)), "{method}: {got}");
+        }
+    }
+}
+
+#[test]
+fn a_plan_says_what_it_will_take_and_is_refused_where_that_cannot_fit() {
+    let small = plan(json!({"method": "bon", "particles": 4, "length": 10})).unwrap();
+    let estimate = small.estimate(1000);
+    assert_eq!((estimate.model_calls, estimate.reward_calls), (40, 4));
+    assert!(estimate.bytes > small.estimate(0).bytes && estimate.bytes < 1_000_000);
+    assert!(
+        small.line().ends_with("about 40 model and 4 reward calls in 1 MB"),
+        "{}",
+        small.line()
+    );
+    if cfg!(target_os = "linux") {
+        // 10^10 completions at once: no machine has that.
+        let wide = json!({"method": "fk", "particles": 100_000, "x0_samples": 100_000});
+        let got = refused(wide);
+        assert!(got.starts_with("memory: expected at most the "), "{got}");
+        assert!(got.contains("take particles "), "{got}");
     }
 }

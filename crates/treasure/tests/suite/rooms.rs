@@ -72,3 +72,14 @@ fn the_picture_in_the_docs_is_this_one() {
         assert!(docs.contains(&line), "docs/architecture.md lacks the line `{line}`");
     }
 }
+
+#[test]
+fn the_readme_the_documentation_and_the_example_show_one_program() {
+    let (_, program) = include_str!("../../examples/steer.rs").split_once("\n\n").unwrap();
+    assert!(include_str!("../../../../README.md").contains(program));
+    let docs: Vec<&str> = include_str!("../../src/lib.rs")
+        .lines()
+        .filter_map(|line| line.strip_prefix("//! ").or_else(|| line.strip_prefix("//!")))
+        .collect();
+    assert!(docs.join("\n").contains(program.trim_end()));
+}

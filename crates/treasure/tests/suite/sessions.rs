@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::json;
 use treasure::{
-    FunctionModel, Job, Plan, Request, Sample, Session, SessionOptions, Watch,
+    FunctionModel, Hint as _, Job, Plan, Request, Sample, Session, SessionOptions, Watch,
     core::{Dense, Facts, Progress, State},
     models::Tokenizer,
     sample_key,
@@ -141,6 +141,27 @@ fn a_search_can_be_driven_and_left_and_cancelled() {
     let plan = ask().plan().unwrap();
     let job = Job { prompt: "w1".into(), ..Job::default() };
     assert!(session.run(&plan, &job, watch).unwrap_err().is_interrupted());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_deadline_acts_while_a_program_is_waited_for_and_says_what_was_not_done() {
+    let session = circle();
+    // Quick for the first texts, then silent for ever.
+    let program = "n=0; while read l; do n=$((n+1)); [ $n -gt 4 ] && sleep 1000; echo 0.$n; done";
+    let ask = || session.prompt("w1").reward(format!("exec:'{program}'")).length(8);
+    let began = std::time::Instant::now();
+    let found = ask().set("max_seconds", 0.6).judge("exec:'sleep 1000'").run().unwrap();
+    assert!(began.elapsed().as_secs_f64() < 5.0, "{:?}", began.elapsed());
+    assert_eq!(found.stopped.as_deref(), Some("max-seconds"));
+    assert!(found.reward > 0.0 && found.held_out.is_none());
+    assert!(found.notes.iter().any(|note| note.contains("not asked")), "{:?}", found.notes);
+    // Where no text was scored there is nothing to show, and that is said.
+    let nothing =
+        session.prompt("w1").reward("exec:'sleep 1000'").length(8).set("max_seconds", 0.2);
+    let error = nothing.run().unwrap_err();
+    assert!(error.to_string().contains("stopped by the deadline"), "{error}");
+    assert_eq!(error.hint().as_deref(), Some("raise max_seconds"));
 }
 
 #[test]
