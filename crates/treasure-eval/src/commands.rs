@@ -1,10 +1,11 @@
 //! `treasure eval run`, `merge` and `report`, as functions for the command line to call.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
 };
 
+use serde::Serialize;
 use treasure::{Session, models::Dtype};
 
 use crate::{
@@ -40,7 +41,7 @@ pub struct RunOptions {
 }
 
 /// What a run did.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct RunSummary {
     /// The folder.
     pub directory: PathBuf,
@@ -56,6 +57,20 @@ pub struct RunSummary {
     pub fingerprint: String,
     /// Whether it was interrupted; what is missing can be made with `resume`.
     pub interrupted: bool,
+}
+
+impl fmt::Display for RunSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (place, plan) = (self.directory.display(), &self.fingerprint);
+        write!(f, "{place}: {} samples made, {} were there", self.ran, self.already)?;
+        if self.reused > 0 {
+            write!(f, ", {} taken over", self.reused)?;
+        }
+        if self.interrupted {
+            f.write_str("; interrupted, resuming goes on")?;
+        }
+        write!(f, "   plan {plan}")
+    }
 }
 
 /// Runs a preset or a config on the models of a session.
@@ -160,14 +175,23 @@ pub fn merge(directories: &[PathBuf], out: Option<&Path>) -> Result<Merged> {
 }
 
 /// What a report made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ReportSummary {
     /// The HTML file.
     pub html: PathBuf,
     /// CSV, Markdown, JSON Lines and SVG files.
     pub files: Vec<PathBuf>,
     /// Samples that were not there, by run.
-    pub missing: Vec<(PathBuf, usize)>,
+    pub missing: Vec<Missing>,
+}
+
+/// Samples that a run does not have yet.
+#[derive(Clone, Debug, Serialize)]
+pub struct Missing {
+    /// The run's folder.
+    pub directory: PathBuf,
+    /// How many.
+    pub samples: usize,
 }
 
 /// Writes the report of one or several runs: `report.html` in `out` (the first folder when absent),
@@ -206,7 +230,9 @@ pub fn report(directories: &[PathBuf], out: Option<&Path>) -> Result<ReportSumma
     }
     let html = out.join("report.html");
     fs::write(&html, report::html(&analysed)?).map_err(at(&html, "writing"))?;
-    let missing = runs.iter().map(|run| (run.directory.clone(), run.missing.len()));
-    let missing = missing.filter(|(_, count)| *count > 0).collect();
+    let missing = runs
+        .iter()
+        .map(|run| Missing { directory: run.directory.clone(), samples: run.missing.len() });
+    let missing = missing.filter(|missing| missing.samples > 0).collect();
     Ok(ReportSummary { html, files, missing })
 }

@@ -1,6 +1,8 @@
 //! What can go wrong in an experiment, with the values that went wrong and a way out.
 
-use std::{io, path::PathBuf};
+use std::{borrow::Cow, io, path::PathBuf};
+
+use treasure::Hint;
 
 /// The result of an evaluation operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -126,44 +128,42 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// What the user can do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for Error {
+    fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
-            Self::UnknownPreset { near: Some(near), .. } => format!("did you mean {near}?"),
+            Self::UnknownPreset { near: Some(near), .. } => {
+                format!("did you mean {near}?").into()
+            }
             Self::UnknownPreset { .. } => {
                 "a config of your own is given by its path, ./my.toml".into()
             }
-            Self::Method { cause, .. } | Self::Search(cause) => {
-                return cause.hint().map(Into::into);
-            }
+            Self::Method { cause, .. } | Self::Search(cause) => return cause.hint(),
             Self::Io { source, .. } if no_room(source.kind()) => {
-                "make room on the disk or in the quota, then run the same command with --resume"
-                    .into()
+                "make room on the disk or in the quota, then resume the run".into()
             }
             Self::Io { action: "reading", source, .. }
                 if source.kind() == io::ErrorKind::NotFound =>
             {
-                "make the run first: treasure eval run PRESET --out DIR".into()
+                "make the run first, into this folder".into()
             }
             Self::OtherPlan { .. } => {
-                "choose another folder with --out; --reuse takes over what both have in common"
-                    .into()
+                "choose another folder; its run may reuse what both have in common".into()
             }
             Self::NotEmpty { .. } => {
-                "continue with --resume, or choose another folder with --out".into()
+                "resume the run, or choose another folder".into()
             }
-            Self::Locked { .. } => "wait for it, or give each process its own --shard i/N".into(),
+            Self::Locked { .. } => "wait for it, or give each process its own shard".into(),
             Self::Row { path, .. } => format!(
-                "only an unfinished last line is repaired; look at {} and remove the damaged line to compute it again with --resume",
+                "only an unfinished last line is repaired; look at {} and remove the damaged line, then resume the run",
                 path.display()
-            ),
+            )
+            .into(),
             Self::Merge { .. } => {
-                "finish the missing samples with --resume, then merge again".into()
+                "resume the run until nothing is missing, then merge again".into()
             }
             Self::Sample { source, .. } => {
-                let resume = "when the cause is gone, run the same command with --resume";
-                source.hint().map_or(resume.into(), |hint| format!("{hint}; {resume}"))
+                let resume = "when the cause is gone, resume the run";
+                source.hint().map_or(resume.into(), |hint| format!("{hint}; {resume}").into())
             }
             _ => return None,
         })

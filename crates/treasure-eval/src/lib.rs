@@ -18,5 +18,6 @@ pub mod shard;
 pub mod stats;
 pub mod store;
 pub mod tables;
+pub mod throughput;
 
 pub use error::{Error, Result};

@@ -5,12 +5,15 @@
 
 use std::str::FromStr;
 
+use serde::Serialize;
 use sha2::{Digest, Sha256};
+use treasure::Bound;
 
 use crate::{Error, Result, plan::Plan};
 
 /// Shard `index` of `count`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
 pub struct Shard {
     /// From 0.
     pub index: usize,
@@ -24,20 +27,27 @@ impl Default for Shard {
     }
 }
 
+impl From<Shard> for String {
+    fn from(shard: Shard) -> Self {
+        format!("{}/{}", shard.index, shard.count)
+    }
+}
+
 impl FromStr for Shard {
     type Err = Error;
 
     /// `i/N`. People count from 0 or from 1: shard N of N is shard 0, so both cover everything.
     fn from_str(text: &str) -> Result<Self> {
+        let most = Bound::of("shard").map_or(usize::MAX, |bound| bound.most as usize);
         let invalid = || Error::Invalid {
-            what: "--shard".into(),
-            expected: "i/N with 0 ≤ i ≤ N and N ≥ 1".into(),
+            what: "shard".into(),
+            expected: format!("i/N with 0 ≤ i ≤ N and N from 1 to {most}"),
             got: text.into(),
         };
         let (index, count) = text.split_once('/').ok_or_else(invalid)?;
         let index: usize = index.trim().parse().map_err(|_| invalid())?;
         let count: usize = count.trim().parse().map_err(|_| invalid())?;
-        if count == 0 || index > count {
+        if count == 0 || count > most || index > count {
             return Err(invalid());
         }
         Ok(Self { index: index % count, count })
@@ -72,7 +82,7 @@ impl Shard {
             _ => Err(Error::Invalid {
                 what: "SLURM_ARRAY_TASK_ID".into(),
                 expected: format!(
-                    "an array without gaps ({count} tasks from {min} in steps of {step}), or --shard i/N"
+                    "an array without gaps ({count} tasks from {min} in steps of {step}), or a shard i/N"
                 ),
                 got: task.to_string(),
             }),

@@ -168,7 +168,7 @@ impl MethodConfig {
             if REQUEST_KEYS.contains(&key.as_str()) || !Method::with_option(key).is_empty() {
                 continue;
             }
-            if treasure::FIELDS.contains(&key.as_str()) {
+            if treasure::is_field(key) {
                 return Err(format!("{key}: belongs to the experiment, not to a method"));
             }
             let options: Vec<String> = (Method::NAMES.iter())

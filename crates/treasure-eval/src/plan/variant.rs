@@ -138,8 +138,12 @@ impl Variant {
         matched.unwrap_or("particles")
     }
 
-    /// Whether the method has steps of its own under the sampler that was given.
+    /// Whether the method takes ancestral steps under the sampler that was given. The steps of a tree and of the
+    /// samplers of LLaDA and Dream are another thing: how many tokens a step reveals.
     fn takes_steps(&self, given: &Map<String, Value>) -> bool {
+        if matches!(self.method.as_str(), "treasure" | "llada" | "dream") {
+            return false;
+        }
         let sampler = given.get("sampler").map(|sampler| ("sampler".to_owned(), sampler.clone()));
         Method::from_options(&self.method, &Map::new(), &sampler.into_iter().collect())
             .is_ok_and(|method| method.options().contains_key("steps"))

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use treasure::{Compared, Match};
+
 use super::{Band, Chart, Figure, Line, Point};
 use crate::{
     Result,
@@ -17,6 +19,28 @@ fn unit(reward: &str) -> String {
         "perplexity" => "mean −NLL (nats per token)".into(),
         _ => format!("mean log p ({reward})"),
     }
+}
+
+/// Reward against cost: a point with its standard error for each method that was compared.
+pub fn compared(all: &[Compared], matched: Match, reward: &str) -> Result<Option<Figure>> {
+    let lines = all.iter().enumerate().map(|(style, one)| {
+        let (y, error) = one.mean(|row| Some(row.reward));
+        let x = one.mean(|row| Some(matched.spent(row))).0.max(1e-3);
+        let interval = (one.rows.len() > 1).then_some((y - error, y + error));
+        let label = Some(format!("{} {}", one.method, one.width));
+        let points = vec![Point { interval, ..Point::at(x, y) }];
+        Line { label, style, points_per_marker: 1, points }
+    });
+    Chart {
+        name: "compare".into(),
+        caption: format!("{reward}: mean reward with its standard error against {matched}"),
+        x_label: matched.to_string(),
+        y_label: reward.into(),
+        log_x: true,
+        lines: lines.collect(),
+        ..Chart::default()
+    }
+    .draw()
 }
 
 /// Mean reward against NFE, reward calls and seconds, one line for each method; three figures a reward.

@@ -12,7 +12,7 @@ use crate::{
     plan::{Plan, Variant},
 };
 
-/// Particles drawn to measure the time of one.
+/// The width at which the time of one more is measured.
 const PROBE: usize = 8;
 
 /// Whether a plan still lacks numbers.
@@ -36,7 +36,8 @@ pub fn calibrate(
     for index in 0..plan.variants.len() {
         let variant = plan.variants[index].clone();
         let Some((_, b, m)) = variant.matched.filter(|_| lacks(plan, &variant)) else { continue };
-        let probe = Variant { particles: Some(PROBE), ..variant.clone() };
+        let at = |width| Variant { particles: Some(width), ..variant.clone() };
+        let (one, probe) = (at(1), at(PROBE));
         let tree = Variant {
             id: "calibration".into(),
             method: "treasure".into(),
@@ -54,13 +55,14 @@ pub fn calibrate(
             };
             // The first run pays for lazy loading; the others are measured.
             let warm = seconds(&probe, 0)?;
-            let (Some(_), Some(whole), Some(probed)) =
-                (warm, seconds(&tree, 1)?, seconds(&probe, 2)?)
+            let (Some(_), Some(whole), Some(first), Some(probed)) =
+                (warm, seconds(&tree, 1)?, seconds(&one, 2)?, seconds(&probe, 2)?)
             else {
                 return Ok(false);
             };
-            let each = probed / PROBE as f64;
-            let count = (whole / each).round().max(1.0) as usize;
+            // Some of the time may not depend on the width, and time is noisy.
+            let each = ((probed - first) / (PROBE - 1) as f64).max(probed / (20 * PROBE) as f64);
+            let count = (1.0 + (whole - first) / each).round().max(1.0) as usize;
             let name = plan.rewards[reward].name.clone();
             (talk.say)(Said::Line(&format!(
                 "calibrated {}: N = {count} for {name} ({whole:.2} s of ({b},{m}), {each:.3} s a particle)",

@@ -58,7 +58,7 @@ impl Bench<'_> {
 
     /// The total NLL of a text and its number of tokens.
     fn nll(&self, spec: &str, text: &str) -> Result<(f64, f64)> {
-        let detail = self.score(spec, text)?.detail.unwrap_or_default();
+        let detail = self.score(spec, text)?.detail;
         match (detail["nll_mean"].as_f64(), detail["tokens"].as_f64()) {
             (Some(mean), Some(tokens)) => Ok((mean * tokens, tokens)),
             _ => Err(invalid("ppl", "a scorer such as perplexity or ppl:MODEL", spec)),

@@ -6,9 +6,11 @@
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
-    io::{self, Read, Seek, SeekFrom, Write},
-    path::{Path, PathBuf},
+    io::Read as _,
+    path::Path,
 };
+
+use treasure::{Disk, Growing};
 
 use crate::{Error, Result, error::at, row::Row};
 
@@ -26,31 +28,10 @@ pub enum Recovery {
     Completed,
 }
 
-/// What a row file is written to; tests put a failing one in its place.
-pub trait Target: Write {
-    /// Makes sure that what was written survives.
-    fn sync(&mut self) -> io::Result<()>;
-    /// Cuts the file to a length and goes to its end.
-    fn cut(&mut self, length: u64) -> io::Result<()>;
-}
-
-impl Target for File {
-    fn sync(&mut self) -> io::Result<()> {
-        self.sync_data()
-    }
-
-    fn cut(&mut self, length: u64) -> io::Result<()> {
-        self.set_len(length)?;
-        self.seek(SeekFrom::Start(length)).map(|_| ())
-    }
-}
-
 /// The writer of a shard file.
 #[derive(Debug)]
-pub struct Appender<T = File> {
-    path: PathBuf,
-    file: T,
-    length: u64,
+pub struct Appender<T: Disk = File> {
+    file: Growing<T>,
     ids: Vec<String>,
     recovery: Recovery,
 }
@@ -73,24 +54,19 @@ impl Appender {
         file.read_to_end(&mut bytes).map_err(at(path, "reading"))?;
         let (rows, recovery) = parse(path, &bytes, fingerprint)?;
         let ids: Vec<String> = rows.into_iter().map(|row| row.id).collect();
-        let mut length = bytes.len() as u64;
+        let length = bytes.len() as u64;
+        let mut file = Growing::new(path, file, length);
         match recovery {
-            Recovery::Clean => {}
-            Recovery::Dropped { bytes } => {
-                length -= bytes as u64;
-                file.cut(length).map_err(at(path, "repairing"))?;
-            }
-            Recovery::Completed => {
-                file.write_all(b"\n").map_err(at(path, "repairing"))?;
-                length += 1;
-            }
+            Recovery::Clean => Ok(()),
+            Recovery::Dropped { bytes } => file.cut(length - bytes as u64),
+            Recovery::Completed => file.append(b"\n"),
         }
-        file.sync().map_err(at(path, "repairing"))?;
-        Ok(Self { path: path.into(), file, length, ids, recovery })
+        .map_err(at(path, "repairing"))?;
+        Ok(Self { file, ids, recovery })
     }
 }
 
-impl<T: Target> Appender<T> {
+impl<T: Disk> Appender<T> {
     /// What opening had to repair.
     pub fn recovery(&self) -> Recovery {
         self.recovery
@@ -104,23 +80,17 @@ impl<T: Target> Appender<T> {
     /// Adds a row.
     pub fn append(&mut self, row: &Row) -> Result<()> {
         let mut line = serde_json::to_vec(row).map_err(|error| Error::Row {
-            path: self.path.clone(),
+            path: self.file.path().into(),
             line: self.ids.len() + 1,
             message: error.to_string(),
         })?;
         line.push(b'\n');
-        let written = self.file.write_all(&line).and_then(|()| self.file.sync());
-        if let Err(source) = written {
-            // The first error is the one to tell; a cut that fails too is repaired on the next opening.
-            let _ = self.file.cut(self.length);
-            return Err(Error::Io {
-                path: self.path.clone(),
-                action: "writing",
-                kept: Some(self.ids.len()),
-                source,
-            });
-        }
-        self.length += line.len() as u64;
+        self.file.append(&line).map_err(|source| Error::Io {
+            path: self.file.path().into(),
+            action: "writing",
+            kept: Some(self.ids.len()),
+            source,
+        })?;
         self.ids.push(row.id.clone());
         Ok(())
     }
@@ -166,7 +136,10 @@ pub(crate) fn parse(path: &Path, bytes: &[u8], fingerprint: &str) -> Result<(Vec
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Write};
+
     use super::*;
+    use treasure::Hint as _;
 
     fn row(id: &str) -> Row {
         Row {
@@ -263,7 +236,7 @@ mod tests {
         }
     }
 
-    impl Target for SmallDisk {
+    impl Disk for SmallDisk {
         fn sync(&mut self) -> io::Result<()> {
             Ok(())
         }
@@ -279,9 +252,7 @@ mod tests {
         let line = serde_json::to_vec(&row("a")).unwrap().len() + 1;
         let disk = SmallDisk { bytes: Vec::new(), room: 2 * line + line / 2 };
         let mut appender = Appender {
-            path: "rows.jsonl".into(),
-            file: disk,
-            length: 0,
+            file: Growing::new(Path::new("rows.jsonl"), disk, 0),
             ids: Vec::new(),
             recovery: Recovery::Clean,
         };
@@ -289,8 +260,9 @@ mod tests {
         appender.append(&row("b")).unwrap();
         let error = appender.append(&row("c")).unwrap_err();
         assert!(matches!(error, Error::Io { kept: Some(2), .. }), "{error}");
-        assert!(error.hint().unwrap().contains("--resume"));
-        let (rows, recovery) = parse(Path::new("rows"), &appender.file.bytes, "plan").unwrap();
+        assert!(error.hint().unwrap().contains("resume the run"));
+        let (rows, recovery) =
+            parse(Path::new("rows"), &appender.file.disk().bytes, "plan").unwrap();
         assert_eq!((rows.len(), recovery), (2, Recovery::Clean));
     }
 }

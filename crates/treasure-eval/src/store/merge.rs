@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// What a merge made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Merged {
     /// The sorted rows.
     pub samples: PathBuf,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use treasure::{Session, SessionOptions, models::Resolver};
+use treasure::{Hint as _, Session, SessionOptions, models::Resolver};
 use treasure_eval::{
     commands::{RunOptions, run_plan},
     config::{Config, Size},

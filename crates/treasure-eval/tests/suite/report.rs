@@ -186,7 +186,7 @@ fn an_unfinished_run_says_so_in_its_report() {
     let folder = tempfile::tempdir().unwrap();
     run_in_peace(plan(), &options(folder.path(), "0/2", false)).unwrap();
     let made = report(&[folder.path().into()], None).unwrap();
-    assert!(made.missing[0].1 > 0);
+    assert!(made.missing[0].samples > 0);
     assert!(fs::read_to_string(made.html).unwrap().contains("Unfinished: "));
 }
 

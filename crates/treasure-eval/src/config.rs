@@ -8,6 +8,7 @@ mod method;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    str::FromStr,
 };
 
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,19 @@ pub enum Size {
     Pocket,
     /// Minutes.
     Quick,
+}
+
+impl FromStr for Size {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let all = [Self::Paper, Self::Pocket, Self::Quick];
+        all.into_iter().find(|size| size.name() == name).ok_or_else(|| Error::Invalid {
+            what: "size".into(),
+            expected: "paper, pocket or quick".into(),
+            got: name.into(),
+        })
+    }
 }
 
 impl Size {

@@ -7,7 +7,7 @@ mod chart;
 mod figures;
 
 pub use chart::{Band, Chart, Line, Point};
-pub use figures::{beam_width, branching, curves, trajectories, variation};
+pub use figures::{beam_width, branching, compared, curves, trajectories, variation};
 
 /// A finished figure.
 #[derive(Clone, Debug)]
@@ -34,4 +34,4 @@ impl Figure {
 
 /// Maps the codes of a figure to colours for light and dark. The series colours keep apart for people
 /// who see few colours (after Okabe and Ito, 2008).
-pub const STYLE: &str = include_str!("style.css");
+pub const STYLE: &str = include_str!("plots/style.css");

@@ -94,6 +94,17 @@ impl Default for Edition {
     }
 }
 
+/// Refuses a count outside of what the one table of limits allows.
+fn bounded(what: &str, count: usize) -> Result<()> {
+    let most = treasure::Bound::of(what).map_or(u64::MAX, |bound| bound.most);
+    if count >= 1 && count as u64 <= most {
+        return Ok(());
+    }
+    let what = if what == "cells" { "samples of the experiment" } else { "--continuations" };
+    let expected = format!("from 1 to {most}");
+    Err(Error::Invalid { what: what.into(), expected, got: count.to_string() })
+}
+
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -137,13 +148,7 @@ impl Plan {
             });
         }
         let continuations = overrides.continuations.unwrap_or(settings.continuations);
-        if continuations == 0 {
-            return Err(Error::Invalid {
-                what: "--continuations".into(),
-                expected: "at least 1".into(),
-                got: "0".into(),
-            });
-        }
+        bounded("continuations", continuations)?;
         let strip = |prompt: String| match settings.strip_prompts {
             true => prompt.trim_start_matches('\n').to_owned(),
             false => prompt,
@@ -184,6 +189,16 @@ impl Plan {
                 variants.iter_mut().for_each(|variant| variant.continuations = None);
             }
             plan.variants.extend(variants);
+        }
+        // Before they are listed.
+        let each = plan.prompts.len().saturating_mul(plan.rewards.len().max(1));
+        let cells = plan
+            .variants
+            .iter()
+            .map(|variant| variant.continuations.unwrap_or(continuations).saturating_mul(each));
+        let cells = cells.fold(0, usize::saturating_add);
+        if cells > 0 {
+            bounded("cells", cells)?;
         }
         let mut ids: Vec<_> = plan.variants.iter().map(|variant| &variant.id).collect();
         ids.sort_unstable();
