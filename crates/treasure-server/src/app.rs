@@ -11,7 +11,7 @@ use std::{
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use treasure::{Plan, Result, Session, SessionOptions, rewards::Interrupt};
+use treasure::{Plan, Result, Session, SessionOptions, rewards::Interrupt, text::TextModel};
 
 use crate::{
     catalogue,
@@ -103,6 +103,19 @@ impl App {
         let _ = self.rewards.set(json!({"object": "list", "data": rewards}));
         self.ready.store(true, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// A served model, which is loaded once the server is ready, and the plan it is read by.
+    pub(crate) fn denoiser(&self, model: &Served) -> Result<(Plan, Arc<dyn TextModel>)> {
+        let plan = Plan::new(&model.base)?;
+        let denoiser = self.session.model(&plan.model, &plan.load)?;
+        Ok((plan, denoiser))
+    }
+
+    /// Whether a served model answers conversations; unknown while it is loaded.
+    pub(crate) fn talks(&self, model: &Served) -> bool {
+        let by_template = || self.denoiser(model).is_ok_and(|(_, own)| own.chat().is_some());
+        model.chat.is_some() || (self.ready.load(Ordering::SeqCst) && by_template())
     }
 
     /// Whether everything is loaded and new work is taken.

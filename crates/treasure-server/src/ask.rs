@@ -33,6 +33,7 @@ pub(crate) enum Api {
     Completions,
     Chat,
     Fim,
+    Refine,
 }
 
 /// One text to make.
@@ -83,9 +84,13 @@ impl Ask {
 pub(crate) const WITHHELD: &[(&str, &str)] = &[
     ("model", "say it as `model` beside `treasure`"),
     ("prompt", "say it as `prompt` beside `treasure`"),
+    ("chat", "ask POST /v1/chat/completions"),
+    ("system", "say it as a message of POST /v1/chat/completions"),
+    ("messages", "ask POST /v1/chat/completions"),
     ("tokenizer", "the operator chooses how models are read"),
     ("mask_id", "the operator chooses how models are read"),
     ("dtype", "the operator chooses how models are read"),
+    ("precision", "the operator chooses how models are read"),
     ("as", "the operator chooses how models are read"),
     ("reward_dtype", "the operator chooses how models are read"),
 ];
@@ -100,16 +105,23 @@ pub(crate) fn read(app: &App, api: Api, body: &[u8]) -> Result<Ask> {
     let form = constraint::take(&mut fields)?;
     let mut own = fields.under("treasure", "treasure.")?;
     let template = own.text("template")?.filter(|text| !text.is_empty());
+    let mut talks = false;
     let (prompts, suffix) = match api {
-        Api::Chat => (vec![chat::prompt(&mut fields, &model)?], None),
+        Api::Chat => {
+            let (prompt, templated) = chat::prompt(&mut fields, app, &model)?;
+            talks = templated;
+            (vec![prompt], None)
+        }
         Api::Fim | Api::Completions => {
             let most = if api == Api::Fim { 1 } else { app.searches_at_once() };
             let prompts = fields.texts("prompt", most)?;
             (given(prompts, template.is_some())?, fields.text("suffix")?)
         }
+        Api::Refine => (finished(app, &mut fields, &own)?, None),
     };
     let suffix = suffix.filter(|text| !text.is_empty());
-    for (name, text) in prompts.iter().map(|text| ("prompt", text)).chain(
+    let begins = if api == Api::Refine { "input" } else { "prompt" };
+    for (name, text) in prompts.iter().map(|text| (begins, text)).chain(
         suffix
             .iter()
             .map(|text| ("suffix", text))
@@ -124,8 +136,13 @@ pub(crate) fn read(app: &App, api: Api, body: &[u8]) -> Result<Ask> {
     let stream = streaming(&mut fields, &mut own)?;
     let echo = api == Api::Completions && fields.flag("echo")?.unwrap_or(false);
     let (mut request, mut renamed) = request(&mut fields, own, &model, template.clone())?;
+    request.chat = talks.then_some(true);
     if let Some(form) = form {
         renamed.push(form.fill(&mut request)?);
+    }
+    if api == Api::Refine {
+        request.method.get_or_insert_with(|| "refine".into());
+        renamed.push(("text", "input"));
     }
     openai::take(fields)?;
 
@@ -134,7 +151,7 @@ pub(crate) fn read(app: &App, api: Api, body: &[u8]) -> Result<Ask> {
             return Err(Refusal::field("suffix", "a template says it by itself")
                 .with_hint("leave it out, or write prompt and suffix instead of the template"));
         }
-        _ if echo || template.is_some() => Shown::Whole,
+        _ if echo || template.is_some() || api == Api::Refine => Shown::Whole,
         (None, Some(_)) => Shown::Middle,
         _ => Shown::Continuation,
     };
@@ -149,12 +166,17 @@ pub(crate) fn read(app: &App, api: Api, body: &[u8]) -> Result<Ask> {
     let mut searches = Vec::with_capacity(total);
     let mut shared: Option<Arc<Plan>> = None;
     for (prompt_index, prompt) in prompts.into_iter().enumerate() {
+        if api == Api::Refine {
+            request.text = Some(prompt.clone());
+            shared = None;
+        }
         let plan = match (&shared, &suffix) {
             (Some(plan), None) => plan.clone(),
             (_, suffix) => Arc::new(plan_of(app, &request, &renamed, &prompt, suffix.as_deref())?),
         };
         shared = Some(plan.clone());
-        let prompt = if plan.template.is_some() { String::new() } else { prompt };
+        let alone = plan.template.is_some() || api == Api::Refine;
+        let prompt = if alone { String::new() } else { prompt };
         for sample in 0..plan.samples {
             let job = Job { prompt: prompt.clone(), prompt_index, sample, ..Job::default() };
             searches.push(Search { plan: plan.clone(), job });
@@ -181,6 +203,23 @@ fn given(prompts: Option<Vec<String>>, template: bool) -> Result<Vec<String>> {
             Err(Refusal::field("prompt", "expected a prompt or a template, got both"))
         }
     }
+}
+
+/// The finished texts to refine.
+fn finished(app: &App, fields: &mut Fields, own: &Fields) -> Result<Vec<String>> {
+    for name in ["prompt", "messages", "suffix"] {
+        if fields.peek(name).is_some_and(|value| !value.is_null()) {
+            return Err(Refusal::field(name, "a refinement begins with `input`").with_hint(
+                "say the finished text as `input`; to continue one, POST /v1/completions",
+            ));
+        }
+    }
+    if own.peek("text").is_some_and(|value| !value.is_null()) {
+        return Err(Refusal::field("treasure.text", "a request cannot say this here")
+            .with_hint("say the finished text as `input` beside `treasure`"));
+    }
+    let texts = fields.texts("input", app.searches_at_once())?;
+    texts.ok_or_else(|| Refusal::expected("input", "a text or a list of texts", &Value::Null))
 }
 
 fn stops(fields: &mut Fields) -> Result<Vec<String>> {
@@ -262,6 +301,7 @@ fn request(
     request.tokenizer.clone_from(&base.tokenizer);
     request.mask_id = base.mask_id;
     request.dtype.clone_from(&base.dtype);
+    request.precision.clone_from(&base.precision);
     request.read_as.clone_from(&base.read_as);
     request.reward_dtype.clone_from(&base.reward_dtype);
     Ok((request, renamed))

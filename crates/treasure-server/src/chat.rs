@@ -3,21 +3,14 @@
 use std::{fmt, sync::Arc};
 
 use serde_json::Value;
+pub use treasure::Message;
 
 use crate::{
+    app::App,
     fields::Fields,
     options::Served,
     refusal::{Refusal, Result},
 };
-
-/// One message of a conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// Who says it: `system`, `user` or `assistant`.
-    pub role: String,
-    /// What is said.
-    pub content: String,
-}
 
 type Render = dyn Fn(&[Message]) -> treasure::Result<String> + Send + Sync;
 
@@ -51,17 +44,23 @@ impl fmt::Debug for Chat {
 /// Messages that a request may have.
 const MESSAGES: usize = 1_024;
 
-/// The prompt that a request's messages stand for.
-pub(crate) fn prompt(fields: &mut Fields, model: &Served) -> Result<String> {
+/// The prompt that a request's messages stand for: by the operator's function, else by the template of
+/// the checkpoint; and whether it is the latter's, special tokens and all.
+pub(crate) fn prompt(fields: &mut Fields, app: &App, model: &Served) -> Result<(String, bool)> {
     let messages = messages(fields)?;
-    let Some(chat) = &model.chat else {
+    let wrong = |error: treasure::Error| Refusal::of_request(&error, &[]).beside("messages");
+    if let Some(chat) = &model.chat {
+        return Ok(((chat.0)(&messages).map_err(wrong)?, false));
+    }
+    let (plan, denoiser) = app.denoiser(model).map_err(wrong)?;
+    if denoiser.chat().is_none() {
         return Err(Refusal::field(
             "messages",
             format_args!("expected a model with a chat template, got {}, which has none", model.id),
         )
         .with_hint("ask for the continuation of a text: POST /v1/completions with a prompt"));
-    };
-    (chat.0)(&messages).map_err(|error| Refusal::of_request(&error, &[]).beside("messages"))
+    }
+    Ok((plan.conversation(&*denoiser, &messages).map_err(wrong)?, true))
 }
 
 fn messages(fields: &mut Fields) -> Result<Vec<Message>> {

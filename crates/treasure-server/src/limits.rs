@@ -152,6 +152,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use treasure::Hint as _;
 
     #[test]
     fn every_default_lowers_a_bound() {
@@ -192,6 +193,6 @@ mod tests {
         assert_eq!(Limits::new(&own("length", 65_536)).unwrap().most("length"), Some(65_536));
         assert!(Limits::new(&own("length", 65_537)).is_err());
         let error = Limits::new(&own("beam_widht", 3)).err().unwrap();
-        assert_eq!(error.hint(), Some("did you mean beam_width?"));
+        assert_eq!(error.hint().as_deref(), Some("did you mean beam_width?"));
     }
 }

@@ -2,7 +2,7 @@
 //! would get something else than it asked for.
 
 use serde_json::{Map, Value};
-use treasure::{FIELDS, Method, nearest};
+use treasure::{is_known, nearest};
 
 use crate::{
     fields::Fields,
@@ -149,7 +149,7 @@ pub(crate) fn take(mut fields: Fields) -> Result<()> {
                 Refusal::field(&name, "there is no such field").with_hint("did you mean treasure?")
             );
         }
-        if FIELDS.contains(&name.as_str()) || !Method::with_option(&name).is_empty() {
+        if is_known(&name) {
             return Err(Refusal::field(&name, "expected it under `treasure`, got it beside it")
                 .with_hint(format!("write \"treasure\": {{\"{name}\": …}}")));
         }

@@ -29,6 +29,7 @@ pub(crate) fn document(treasure: &Value, limits: &Limits) -> Value {
                 "CompletionRequest": completion(limits),
                 "ChatRequest": chat(limits),
                 "FimRequest": fim(limits),
+                "RefineRequest": refine(limits),
                 "ScoreRequest": score(),
                 "Completion": answer("text_completion", "text", json!({"type": "string"})),
                 "ChatCompletion": answer("chat.completion", "message", json!({
@@ -41,7 +42,7 @@ pub(crate) fn document(treasure: &Value, limits: &Limits) -> Value {
                         "index": {"type": "integer"},
                         "reward": {"type": "number"},
                         "rewards": {"type": "object"},
-                        "detail": {"type": ["object", "null"]},
+                        "detail": {"type": "object"},
                     },
                 })),
                 "List": list(json!({"type": "object", "properties": {"id": {"type": "string"}}})),
@@ -82,6 +83,7 @@ fn paths() -> Value {
             "FimRequest",
             "Completion",
         ),
+        ("/v1/refine", "Make finished texts better.", "RefineRequest", "Completion"),
         ("/v1/score", "Score texts.", "ScoreRequest", "Scores"),
     ] {
         let mut ok = content("application/json", reference(answer));
@@ -236,6 +238,20 @@ fn fim(limits: &Limits) -> Value {
     fields.insert("prompt".into(), json!({"type": "string"}));
     fields.insert("suffix".into(), json!({"type": ["string", "null"]}));
     object(fields, &["prompt"])
+}
+
+fn refine(limits: &Limits) -> Value {
+    let mut fields = common(limits);
+    for other in constraint::FIELDS.iter().copied().chain(["max_tokens", "min_tokens"]) {
+        fields.shift_remove(other);
+    }
+    let input = json!({
+        "description": "Finished texts; each comes back as it was, or better.",
+        "type": ["string", "array"],
+        "items": {"type": "string"},
+    });
+    fields.insert("input".into(), input);
+    object(fields, &["input"])
 }
 
 fn score() -> Value {

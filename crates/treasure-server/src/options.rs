@@ -11,7 +11,7 @@ use crate::chat::Chat;
 pub struct Served {
     /// The name clients know it by.
     pub id: String,
-    /// What the operator says about it: `model`, `tokenizer`, `mask_id`, `dtype`, `as`, `reward_dtype`, and
+    /// What the operator says about it: `model`, `tokenizer`, `mask_id`, `dtype`, `precision`, `as`, `reward_dtype`, and
     /// the `seed` of requests that name none.
     pub base: Request,
     /// How messages become a prompt; without it chat is refused.
@@ -116,9 +116,7 @@ impl ServeOptions {
                 "host: expected keys for an address beyond this machine, got none for {}",
                 self.host
             ))
-            .with_hint(
-                "name a file of keys (--api-key-file), or say that it is open to all (--open)",
-            ));
+            .with_hint("name a file of keys, or say that it is open to all"));
         }
         Ok(())
     }

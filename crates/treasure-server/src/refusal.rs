@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
-use treasure::{Error, ErrorKind, FIELDS, Method};
+use treasure::{Error, ErrorKind, Hint as _, is_known};
 
 /// The result of anything a route does.
 pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
@@ -222,7 +222,7 @@ fn param_of(message: &str, renamed: &[(&str, &str)]) -> Option<String> {
     if name == "prompt" || name == "model" {
         return Some(name);
     }
-    let known = FIELDS.contains(&name.as_str()) || !Method::with_option(&name).is_empty();
+    let known = is_known(&name);
     // A name that nobody knows stands under the key where unknown names are refused.
     let unknown = message.contains("there is no such option");
     (known || unknown).then(|| format!("treasure.{name}"))

@@ -28,6 +28,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/completions", post(generate::completions))
         .route("/v1/chat/completions", post(generate::chat))
         .route("/v1/fim/completions", post(generate::fim))
+        .route("/v1/refine", post(generate::refine))
         .route("/v1/score", post(score::score))
         .route("/v1/models", get(lists::models))
         .route("/v1/models/{*id}", get(lists::one_model))

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value, json};
 use treasure::{
-    FIELDS, Method, Plan, Preset, Request,
-    core::{AnswerKind, Potential, Resampling, SelectKind, ValueKind},
+    FIELDS, Field, Method, OPTIONS, Plan, Request, Takes,
+    core::{Potential, Resampling, SelectKind, ValueKind},
 };
 
 use crate::{
@@ -20,8 +20,9 @@ const STEERING: &str = "sentiment=positive";
 /// The schema of the `treasure` key.
 pub(crate) fn treasure(limits: &Limits) -> Value {
     let mut properties = Map::new();
-    for field in FIELDS.iter().filter(|field| !WITHHELD.iter().any(|(name, _)| name == *field)) {
-        properties.insert((*field).to_owned(), described(field));
+    let withheld = |field: &Field| WITHHELD.iter().any(|(name, _)| *name == field.name);
+    for field in FIELDS.iter().filter(|field| !withheld(field)) {
+        properties.insert(field.name.to_owned(), described(field));
     }
     let defaults = defaults();
     for name in Method::NAMES {
@@ -31,12 +32,9 @@ pub(crate) fn treasure(limits: &Limits) -> Value {
             if !known {
                 let mut described = option_schema(&option, &value);
                 let users = Method::with_option(&option);
-                if let Some(described) = described.as_object_mut() {
-                    described.insert(
-                        "description".into(),
-                        format!("Used by {}.", users.join(", ")).into(),
-                    );
-                }
+                let told = OPTIONS.iter().find(|told| told.name == option);
+                let meaning = told.map(|told| format!("{}. ", told.help)).unwrap_or_default();
+                described["description"] = format!("{meaning}Used by {}.", users.join(", ")).into();
                 properties.insert(option, described);
             }
         }
@@ -85,62 +83,30 @@ fn defaults() -> Map<String, Value> {
 }
 
 /// A field that is no method's option.
-fn described(field: &str) -> Value {
-    let text = |description: &str| json!({"type": "string", "description": description});
-    let count = |least: u64, description: &str| json!({"type": "integer", "minimum": least, "description": description});
-    match field {
-        "template" => text("A text with holes instead of a prompt: `The [MASK:5] was [MASK:12].`"),
-        "text" => text("A finished text to make better, with the method `refine`."),
-        "keep" => text("What must not change in it, as a regular expression."),
-        "matches" => text("The continuation matches this regular expression, whole."),
-        "json_schema" => json!({
-            "type": ["object", "boolean"],
-            "description": "The continuation is JSON that is valid under this schema.",
-        }),
-        "choices" => json!({
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "The continuation is one of these.",
-        }),
-        "reward" => text(
-            "What to aim for, such as `sentiment=negative + 0.5*perplexity`; GET /v1/rewards lists what there is.",
-        ),
-        "judge" => json!({
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Rewards that the search does not see; the answer has their scores.",
-        }),
-        "screen" => text("A cheap reward that ranks children first."),
-        "length" => count(1, "Tokens to generate; `max_tokens` says the same."),
-        "min_length" => count(0, "No end of text before this many tokens."),
-        "samples" => count(1, "Texts for each prompt; `n` says the same."),
-        "seed" => count(0, "The seed of all randomness."),
-        "preset" => {
-            let names = [Preset::Plain, Preset::Paper, Preset::Fk].map(Preset::name);
-            json!({"type": "string", "enum": names, "description": "Whose conventions hold."})
+fn described(field: &Field) -> Value {
+    let mut schema = match field.takes {
+        Takes::Text => json!({"type": "string"}),
+        Takes::Count(least) => json!({"type": "integer", "minimum": least}),
+        Takes::Number if field.name == "max_seconds" => {
+            json!({"type": "number", "exclusiveMinimum": 0})
         }
-        "method" => {
-            json!({"type": "string", "enum": Method::NAMES, "description": "How to search."})
-        }
-        "answer" => json!({
-            "type": "string",
-            "enum": names(AnswerKind::ALL),
-            "description": "Which text is handed back.",
-        }),
-        "max_nfe" => count(0, "Budget: sequences run through the denoiser."),
-        "max_reward_calls" => count(0, "Budget: texts scored."),
-        "max_seconds" => json!({
-            "type": "number",
-            "exclusiveMinimum": 0,
-            "description": "Budget: seconds.",
-        }),
-        "target_reward" => {
-            json!({"type": "number", "description": "Stop once the reward is there."})
-        }
-        "keys" => count(0, "The version of the key rule, as plans carry it."),
-        // A field that is new to this table is still offered.
-        _ => json!({}),
-    }
+        Takes::Number => json!({"type": "number"}),
+        Takes::Choice(words) => json!({"type": "string", "enum": words}),
+        Takes::Texts | Takes::Words => json!({"type": "array", "items": {"type": "string"}}),
+        Takes::Flag => json!({"type": "boolean"}),
+        Takes::Messages => json!({"type": "array", "items": {"type": "object"}}),
+        Takes::Schema => json!({"type": ["object", "boolean"]}),
+        Takes::Option => json!({}),
+    };
+    // What else the same thing is called here.
+    let also = match field.name {
+        "reward" => "; GET /v1/rewards lists what there is",
+        "length" => "; `max_tokens` says the same",
+        "samples" => "; `n` says the same",
+        _ => "",
+    };
+    schema["description"] = format!("{}{also}.", field.help).into();
+    schema
 }
 
 fn names<T: std::fmt::Display>(all: &[T]) -> Vec<String> {
@@ -183,8 +149,8 @@ mod tests {
         let schema = treasure(&limits);
         let properties = schema["properties"].as_object().unwrap();
         for field in FIELDS {
-            let withheld = WITHHELD.iter().any(|(name, _)| name == field);
-            assert_eq!(properties.contains_key(*field), !withheld, "{field}");
+            let withheld = WITHHELD.iter().any(|(name, _)| *name == field.name);
+            assert_eq!(properties.contains_key(field.name), !withheld, "{}", field.name);
         }
         for (name, schema) in properties {
             assert!(schema.get("type").is_some(), "{name} has no type");

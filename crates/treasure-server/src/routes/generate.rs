@@ -60,6 +60,15 @@ pub(crate) async fn fim(
     generate(Api::Fim, state.0, id.0, client.0, request).await
 }
 
+pub(crate) async fn refine(
+    state: State<Arc<App>>,
+    id: Extension<RequestId>,
+    client: Extension<Client>,
+    request: Request,
+) -> Result<Response> {
+    generate(Api::Refine, state.0, id.0, client.0, request).await
+}
+
 async fn generate(
     api: Api,
     app: Arc<App>,
@@ -158,10 +167,16 @@ fn prepare_now(app: &App, ask: &Ask) -> Result<Prepared> {
     for search in &ask.searches {
         if search.job.prompt_index == starts.len() {
             let start = app.session.start(&search.plan, &search.job.prompt);
-            let beside =
-                if search.plan.template.is_some() { "treasure.template" } else { "prompt" };
-            let wrong = |error: treasure::Error| Refusal::of_request(&error, &[]);
-            starts.push(start.map_err(|error| wrong(error).beside(beside))?);
+            let beside = match (ask.api, &search.plan.template) {
+                (Api::Refine, _) => "input",
+                (_, Some(_)) => "treasure.template",
+                (_, None) => "prompt",
+            };
+            let wrong = |error: treasure::Error| Refusal::of_request(&error, &[("text", beside)]);
+            let start = start.map_err(|error| wrong(error).beside(beside))?;
+            // A finished text says its length by itself.
+            app.limits().check("length", beside, start.state.n_masked() as u64)?;
+            starts.push(start);
         }
     }
     let given = |start: &Start| start.state.len() - start.state.n_masked();

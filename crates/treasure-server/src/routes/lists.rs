@@ -11,23 +11,23 @@ use serde_json::{Value, json};
 
 use crate::{app::App, json::Json, metrics::CONTENT_TYPE, options::Served, refusal::Result};
 
-fn model(served: &Served) -> Value {
+fn model(app: &App, served: &Served) -> Value {
     json!({
         "id": served.id,
         "object": "model",
         "created": 0,
         "owned_by": "treasure",
-        "chat": served.chat.is_some(),
+        "chat": app.talks(served),
     })
 }
 
 pub(crate) async fn models(State(app): State<Arc<App>>) -> Json {
-    let data: Vec<Value> = app.models().iter().map(|served| model(served)).collect();
+    let data: Vec<Value> = app.models().iter().map(|served| model(&app, served)).collect();
     Json(json!({"object": "list", "data": data}))
 }
 
 pub(crate) async fn one_model(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json> {
-    Ok(Json(model(&*app.served(Some(&id))?)))
+    Ok(Json(model(&app, &*app.served(Some(&id))?)))
 }
 
 pub(crate) async fn rewards(State(app): State<Arc<App>>) -> Result<Json> {

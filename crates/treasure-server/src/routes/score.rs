@@ -6,7 +6,7 @@ use axum::{
     Extension,
     extract::{Request, State},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use treasure::rewards::Spec;
 
 use crate::{
@@ -89,13 +89,11 @@ pub(crate) async fn score(
     })?;
     let rows = told.await.unwrap_or_else(|_| Err(Refusal::draining()))?;
     let row = |(index, scored): (usize, treasure::Scored)| {
-        let rewards: Map<String, Value> =
-            scored.rewards.into_iter().map(|(name, value)| (name, value.into())).collect();
         json!({
             "index": index,
             "object": "score",
             "reward": scored.reward,
-            "rewards": rewards,
+            "rewards": scored.rewards,
             "detail": scored.detail,
         })
     };

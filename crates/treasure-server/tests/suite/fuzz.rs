@@ -114,10 +114,13 @@ fn names(schema: &Value, name: &str) -> Vec<String> {
 }
 
 /// A request that is right, with up to four things wrong with it.
-fn request(dice: &mut Dice, fields: &[String], own: &[String], chat: bool) -> Value {
+fn request(dice: &mut Dice, fields: &[String], own: &[String], path: &str) -> Value {
     let mut body = json!({"prompt": "the dog", "max_tokens": 3, "treasure": {"reward": "contains:dog", "beam_width": 2}});
-    if chat {
+    if path.contains("chat") {
         body["messages"] = json!([{"role": "user", "content": "the dog"}]);
+    }
+    if path.ends_with("refine") {
+        body = json!({"input": "the old dog", "treasure": {"reward": "contains:cat", "rounds": 1}});
     }
     let mut own = own.to_vec();
     if dice.roll(2) == 0 {
@@ -195,6 +198,7 @@ async fn wrong_requests_are_all_refused_politely() {
         ("/v1/chat/completions", names(&document, "ChatRequest")),
         ("/v1/fim/completions", names(&document, "FimRequest")),
         ("/v1/score", names(&document, "ScoreRequest")),
+        ("/v1/refine", names(&document, "RefineRequest")),
     ];
     let (routes, own) = (std::sync::Arc::new(routes), std::sync::Arc::new(own));
     let tasks: Vec<_> = (0..8u64)
@@ -211,8 +215,8 @@ async fn wrong_requests_are_all_refused_politely() {
                     .sum::<usize>()
                     < wrong / 8
                 {
-                    let (path, fields) = &routes[[0, 0, 0, 1, 2, 3][dice.roll(6)]];
-                    let body = request(&mut dice, fields, &own, path.contains("chat"));
+                    let (path, fields) = &routes[[0, 0, 0, 1, 2, 3, 4][dice.roll(7)]];
+                    let body = request(&mut dice, fields, &own, path);
                     let sent = Request::post(*path).body(Body::from(body.to_string())).unwrap();
                     let answer = send(&router, sent).await;
                     let status = answer.status.as_u16();

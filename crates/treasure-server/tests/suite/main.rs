@@ -2,6 +2,7 @@
 //! connection matters.
 
 mod call;
+mod chat;
 mod fuzz;
 mod network;
 mod operations;

@@ -68,6 +68,7 @@ async fn wrong_fields_are_named_with_what_was_expected() {
         ("treasure", json!({"length": 9}), "max_tokens", "expected one length"),
         ("treasure", json!({"model": "/etc"}), "treasure.model", "beside `treasure`"),
         ("treasure", json!({"dtype": "f16"}), "treasure.dtype", "operator"),
+        ("treasure", json!({"precision": "bf16"}), "treasure.precision", "operator"),
         ("treasure", json!({"trace": true}), "treasure.trace", "diffusing"),
         ("treasure", json!({"template": "no hole"}), "prompt", "got both"),
         ("treasure", json!({"prior": -1.0}), "treasure.prior", "at least 0"),
@@ -129,7 +130,6 @@ async fn unknown_models_routes_and_ways_of_asking() {
     assert_eq!(get(&app, "/v1/models/none").await.refusal().0, 404);
     assert_eq!(get(&app, "/nowhere").await.refusal().0, 404);
     assert_eq!(get(&app, "/v1/nowhere/at/all").await.refusal().0, 404);
-    assert_eq!(post(&app, "/v1/refine", json!({})).await.refusal().0, 404);
     let answer = get(&app, "/v1/completions").await;
     assert_eq!(answer.refusal().0, 405);
     assert_eq!(answer.header("allow"), "POST");

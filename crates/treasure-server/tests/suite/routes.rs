@@ -94,6 +94,75 @@ async fn a_template_comes_back_whole_and_a_suffix_stays_out_of_the_middle() {
 }
 
 #[tokio::test]
+async fn finished_texts_are_refined_and_say_what_they_were() {
+    let app = toy::app(toy::options());
+    let texts = ["the old dog ran home", "the cat was sad"];
+    let own = json!({"reward": "contains:happy", "keep": "^the ", "rounds": 6});
+    let body = json!({"input": texts, "seed": 1, "treasure": own});
+    let answer = post(&app, "/v1/refine", body.clone()).await.ok();
+    assert_eq!(answer["object"], "text_completion");
+    for (index, before) in texts.iter().enumerate() {
+        let choice = &answer["choices"][index];
+        let (text, own) = (choice["text"].as_str().unwrap(), &choice["treasure"]);
+        assert!(text.starts_with("the"), "{text}");
+        assert_eq!(text.split_whitespace().count(), before.split_whitespace().count());
+        assert_eq!((&own["before"], &own["reward_before"]), (&json!(before), &json!(0.0)));
+        assert!(own["reward"].as_f64().unwrap() > 0.0, "{choice}");
+        assert_eq!((&own["method"], &choice["finish_reason"]), (&json!("refine"), &json!("stop")));
+        // Each is what it would be by itself.
+        let alone = json!({"input": before, "seed": 1, "treasure": body["treasure"]});
+        let alone = post(&app, "/v1/refine", alone).await.ok();
+        assert_eq!(alone["choices"][0]["text"], choice["text"]);
+    }
+    let mut streamed = body;
+    streamed["stream"] = true.into();
+    let chunks = post(&app, "/v1/refine", streamed.clone()).await.chunks();
+    for index in 0..texts.len() {
+        let own = chunks.iter().flat_map(|chunk| chunk["choices"].as_array().unwrap());
+        let own = own.filter(|choice| choice["index"] == index);
+        let joined: String = own.filter_map(|choice| choice["text"].as_str()).collect();
+        assert_eq!(joined, answer["choices"][index]["text"].as_str().unwrap());
+    }
+    streamed["diffusing"] = true.into();
+    let frames = post(&app, "/v1/refine", streamed).await.chunks();
+    // Finished texts are among the frames; a slow reader is not sent each of them.
+    let whole = frames.iter().filter(|frame| {
+        frame["choices"][0]["index"] == 0 && frame["diffusion_meta"]["masks_left"] == 0
+    });
+    let whole: Vec<&Value> = whole.map(|frame| &frame["choices"][0]["text"]).collect();
+    assert!(whole.last().is_some_and(|last| **last == answer["choices"][0]["text"]), "{whole:?}");
+}
+
+#[tokio::test]
+async fn refinements_that_make_no_sense_are_refused_beside_their_field() {
+    let app = toy::app(toy::options());
+    let cases = [
+        (json!({}), "input"),
+        (json!({"input": 3}), "input"),
+        (json!({"input": " "}), "input"),
+        (json!({"input": "the dog barks"}), "input"),
+        (json!({"input": "the dog", "prompt": "the"}), "prompt"),
+        (json!({"input": "the dog", "max_tokens": 5}), "max_tokens"),
+        (json!({"input": "the dog", "guided_regex": "a"}), "input"),
+        (json!({"input": "the dog", "treasure": {"text": "a"}}), "treasure.text"),
+        (json!({"input": "the dog", "treasure": {"keep": "("}}), "treasure.keep"),
+        (json!({"input": "the dog", "treasure": {"keep": ".*"}}), "treasure.keep"),
+        (json!({"input": "the dog", "treasure": {"method": "bon"}}), "input"),
+        (json!({"input": "the dog", "treasure": {"rounds": 65}}), "treasure.rounds"),
+    ];
+    for (body, param) in cases {
+        let (status, message, got) = post(&app, "/v1/refine", body.clone()).await.refusal();
+        assert_eq!((status, got), (400, json!(param)), "{body}: {message}");
+    }
+    let mut options = toy::options();
+    options.limits.insert("length".into(), 3);
+    let app = toy::app(options);
+    let (status, message, param) =
+        post(&app, "/v1/refine", json!({"input": "the old dog ran"})).await.refusal();
+    assert_eq!((status, param), (400, json!("input")), "{message}");
+}
+
+#[tokio::test]
 async fn echo_and_stop_shape_the_text_and_not_the_search() {
     let app = toy::app(toy::options());
     let body = json!({"prompt": "the dog", "max_tokens": 12, "seed": 1, "treasure": reward()});
