@@ -162,6 +162,19 @@ impl Engine {
         encoded.map_err(|error: Error| raise(py, &error))
     }
 
+    /// A conversation as the chat template of the request's checkpoint writes it.
+    fn chat(&self, py: Python<'_>, request: &str, messages: &str) -> PyResult<String> {
+        let (value, messages) = (parse(py, request)?, parse(py, messages)?);
+        let written = py.detach(|| {
+            let messages: Vec<treasure::Message> =
+                serde_json::from_value(messages).map_err(|error| {
+                    Error::request(format!("messages: expected roles and contents, {error}"))
+                })?;
+            self.session.conversation(&plan(&value)?, &messages)
+        });
+        written.map_err(|error: Error| raise(py, &error))
+    }
+
     /// The mask token's id.
     fn mask_id(&self, py: Python<'_>, request: &str) -> PyResult<u32> {
         let value = parse(py, request)?;
@@ -205,13 +218,7 @@ pub fn facts() -> String {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "methods": methods,
-        "widths": (Method::NAMES.iter())
-            .filter_map(|name| Some(((*name).to_owned(), Method::width_option(name)?.into())))
-            .collect::<serde_json::Map<String, Value>>(),
-        "judges": (treasure::HELD_OUT_JUDGES.iter())
-            .map(|(reward, judge)| ((*reward).to_owned(), (*judge).into()))
-            .collect::<serde_json::Map<String, Value>>(),
-        "fields": treasure::FIELDS,
+        "fields": (treasure::FIELDS.iter()).map(|field| field.name).collect::<Vec<_>>(),
         "row_fields": treasure::ROW_FIELDS,
         "row_version": treasure::ROW_VERSION,
     })

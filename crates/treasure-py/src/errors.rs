@@ -1,10 +1,12 @@
 //! Errors as Python sees them: `treasure.Error` and its kinds, each with `hint` and `because`.
 
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyModule};
+use treasure::Hint as _;
 
 /// The Python exception for an error.
 pub(crate) fn raise(py: Python<'_>, error: &treasure::Error) -> PyErr {
-    make(py, error.kind().name(), error.chain(), error.hint()).unwrap_or_else(|failed| failed)
+    let hint = error.hint();
+    make(py, error.kind().name(), error.chain(), hint.as_deref()).unwrap_or_else(|failed| failed)
 }
 
 /// An error of the caller's request.

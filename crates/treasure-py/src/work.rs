@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Map, Value, json};
 use treasure::{
-    Error, Frame, Job, Plan, Request, Result, Sample, Session, Watch,
+    Comparison, Entry, Error, Frame, Job, Match, Plan, Request, Result, Sample, Session, Watch,
     core::{Event, NelboForm, NodeEvent, NoiseSchedule, nelbo},
     text::{Start, TextModel},
 };
@@ -19,6 +19,8 @@ use crate::bridge::{Bridge, Message};
 pub(crate) enum Work {
     /// Samples of plans.
     Generate { plans: Vec<Plan>, jobs: Vec<Job>, show: Show },
+    /// Several methods at one budget.
+    Compare { asked: Box<Comparison>, steps: bool },
     /// The scores of texts.
     Score { plan: Plan, texts: Vec<String> },
     /// What stands at the masks of a text.
@@ -81,6 +83,7 @@ impl Work {
                     trace: flag("trace"),
                 },
             },
+            "compare" => Self::Compare { asked: Box::new(comparison(work)?), steps: flag("steps") },
             "score" => Self::Score { plan: asked()?, texts: texts(list(work, "texts")?)? },
             "predict" => Self::Predict {
                 plan: asked()?,
@@ -107,6 +110,7 @@ impl Work {
             Self::Generate { plans, jobs, show } => {
                 generate(session, &plans, &jobs, show, bridge, cancel)
             }
+            Self::Compare { asked, steps } => compare(session, &asked, steps, bridge, cancel),
             Self::Score { plan, texts } => score(session, &plan, &texts).map(|row| done(0, row)),
             Self::Predict { plan, text, top, sigma } => {
                 let found = session.predict(&plan, &text, top, sigma);
@@ -131,19 +135,63 @@ fn texts(values: &[Value]) -> Result<Vec<String>> {
     values.iter().map(text).collect()
 }
 
-fn job(value: &Value) -> Result<Job> {
+/// Fields of the caller's own, which a row must have room for.
+fn extra(value: &Value) -> Result<Map<String, Value>> {
     let extra = value.get("extra").and_then(Value::as_object).cloned().unwrap_or_default();
     if let Some(taken) = extra.keys().find(|key| treasure::ROW_FIELDS.contains(&key.as_str())) {
         return Err(Error::request(format!("{taken}: a row has a field of that name already"))
             .with_hint("give your own field another name"));
     }
+    Ok(extra)
+}
+
+fn job(value: &Value) -> Result<Job> {
     Ok(Job {
         plan: number(value, "plan")?,
         prompt: text(value, "prompt")?,
         prompt_index: number(value, "prompt_index")?,
         sample: number(value, "sample")?,
-        extra,
+        extra: extra(value)?,
     })
+}
+
+fn comparison(work: &Value) -> Result<Comparison> {
+    let entry = |value: &Value| -> Result<Entry> {
+        let written = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let (prompt, template) = (written("prompt"), written("template"));
+        Ok(Entry { prompt, template, extra: extra(value)?, ..Entry::default() })
+    };
+    let asked = Comparison {
+        request: Request::from_value(field(work, "request")?.clone())?,
+        methods: texts(list(work, "methods")?)?,
+        matched: work.get("match").and_then(Value::as_str).map(str::parse::<Match>).transpose()?,
+        entries: list(work, "entries")?.iter().map(entry).collect::<Result<_>>()?,
+        held_out: work.get("held_out").and_then(Value::as_bool).unwrap_or(true),
+    };
+    asked.check()?;
+    Ok(asked)
+}
+
+fn compare(
+    session: &Session,
+    asked: &Comparison,
+    steps: bool,
+    bridge: &Bridge,
+    cancel: &AtomicBool,
+) -> Result<()> {
+    let mut see = |event: &Event| {
+        if let (true, Event::Step(step)) = (steps, event) {
+            let (step, steps, best) = (step.step + 1, step.steps, step.best_reward);
+            bridge.tell(Message::Step { job: 0, step, steps, best });
+        }
+        ControlFlow::Continue(())
+    };
+    let mut each = |sample: &Sample| {
+        let row = json!(sample).to_string();
+        bridge.tell(Message::Done { job: 0, row, tree: None, trace: None });
+        Ok(())
+    };
+    session.compare(asked, Some(cancel), &mut see, &mut each).map(drop)
 }
 
 /// Tells a finished sample, or that it failed.
@@ -237,15 +285,8 @@ fn tree(session: &Session, plan: &Plan, nodes: &[NodeEvent]) -> Option<String> {
 }
 
 fn score(session: &Session, plan: &Plan, texts: &[String]) -> Result<Value> {
-    let reward = session.reward_of(plan)?;
     let views: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let rows = reward.breakdown(&views)?.into_iter().zip(texts).map(|(found, text)| {
-        let rewards: Map<String, Value> =
-            found.parts.into_iter().map(|(name, value)| (name, value.into())).collect();
-        let detail = found.detail.unwrap_or_else(|| json!({}));
-        json!({"text": text, "reward": found.total, "rewards": rewards, "detail": detail})
-    });
-    Ok(Value::Array(rows.collect()))
+    Ok(json!(session.score_under(plan, &views)?))
 }
 
 fn likelihoods(

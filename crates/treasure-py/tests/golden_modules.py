@@ -42,7 +42,7 @@ class Dream(torch.nn.Module):
 
 
 class Mdlm(torch.nn.Module):
-    """bench/search's DiT, called as mdlm's published class is."""
+    """bench/search's DiT, called as mdlm's published class is: each row at its own noise level."""
 
     def __init__(self, directory, config):
         import networks
@@ -52,8 +52,13 @@ class Mdlm(torch.nn.Module):
         self.inner = networks.Dit(directory)
 
     def forward(self, input_ids, timesteps=None):
-        assert timesteps.shape == input_ids.shape[:1] and not timesteps.any()
-        return self.inner(input_ids)
+        assert timesteps.shape == input_ids.shape[:1] and bool(timesteps.any()) == self.config.time_conditioning
+        return torch.cat([self.row(ids[None], sigma) for ids, sigma in zip(input_ids, timesteps)])
+
+    def row(self, ids, sigma):
+        angles = sigma * 10000.0 ** (-torch.arange(128).float() / 128)
+        self.inner.condition = self.inner.embed_time(torch.cat([angles.cos(), angles.sin()]))
+        return self.inner(ids)
 
 
 def diffugpt(directory, config):
@@ -70,12 +75,18 @@ def diffugpt(directory, config):
     return model
 
 
+def from_transformers(directory, config):
+    transformers = __import__("pytest").importorskip("transformers")
+    return transformers.AutoModelForMaskedLM.from_pretrained(directory, dtype=torch.float32, attn_implementation="sdpa")
+
+
 def build(directory, family):
     """A module, its vocabulary, and the ids that its directory says."""
     import networks
 
     config = json.loads((directory / "config.json").read_text())
     mask_id = json.loads((directory / "meta.json").read_text())["mask_id"]
-    make = {"dream": Dream, "mdlm": Mdlm, "diffugpt": diffugpt, "llada": lambda directory, config: networks.Llada(directory)}
-    module = make[family](directory, config)
+    llada = lambda directory, config: networks.Llada(directory)
+    make = {"dream": Dream, "mdlm": Mdlm, "mdlm_sigma": Mdlm, "diffugpt": diffugpt, "llada": llada, "llada_gqa": llada}
+    module = make.get(family, from_transformers)(directory, config)
     return module, config["vocab_size"], mask_id, config.get("bos_token_id"), config.get("eos_token_id")

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 
 import pytest
+from conftest import ROOT
 
 import treasure
 
@@ -65,6 +66,22 @@ def test_functions_of_trls_documentation_run_unchanged(t):
     for function in (reward_len, reward_ids, reward_async):
         one = t.generate("The old dog", reward=function, method="bon", particles=3, **SHORT)
         assert math.isfinite(one.reward)
+
+
+def test_trls_own_rewards_run_unchanged():
+    rewards = pytest.importorskip("trl.rewards")
+    own = treasure.load("pocket")
+    own._chat = lambda messages: messages[-1]["content"]  # the pocket model has no chat template of its own
+    conversation = [{"role": "user", "content": "The old dog"}]
+    found = own.generate(conversation, reward=rewards.think_format_reward, method="bon", particles=2, **SHORT)
+    assert found.reward == 0.0 and found.rewards == {"own:think_format_reward": 0.0}
+    closed = "<think>\nHe barks.\n</think>\nWoof"
+    texts = [closed, "He barks."]
+    assert rewards.think_format_reward(completions=[[{"role": "assistant", "content": text}] for text in texts]) == [1.0, 0.0]
+    # It falls from the fifth token on, so that shorter is better all the way.
+    long = rewards.get_soft_overlong_punishment(max_completion_len=40, soft_punish_cache=36)
+    found = own.generate("The old dog", reward=long, seed=0, length=16, min_length=2)
+    assert found.reward == long(completion_ids=[own._encode(found.continuation)])[0] > -1.0
 
 
 def test_an_async_function_runs_inside_a_running_loop(t):
@@ -208,6 +225,18 @@ def test_a_cross_encoder_sees_pairs(t):
 
     assert t.score("ab", reward=treasure.cross_encoder(Encoder(), query="four")).reward == 2.0
     assert t.score("abcd", reward=treasure.cross_encoder(Encoder()), prompts=["abc"]) .reward == 2.0
+
+
+def test_a_cross_encoder_of_sentence_transformers(t, tmp_path):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    transformers = pytest.importorskip("transformers")
+    judge = ROOT / "assets" / "pocket" / "judge-sentiment"
+    config = transformers.AutoConfig.from_pretrained(judge, num_labels=1)
+    transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
+    transformers.PreTrainedTokenizerFast(tokenizer_file=str(judge / "tokenizer.json"), pad_token="[PAD]").save_pretrained(tmp_path)
+    model = sentence_transformers.CrossEncoder(str(tmp_path), device="cpu", max_length=64)
+    found = t.generate("The old dog", reward=treasure.cross_encoder(model), method="bon", particles=4, **SHORT)
+    assert found.reward == pytest.approx(float(model.predict([(found.prompt, found.continuation)])[0]), abs=1e-5)
 
 
 def test_verl_and_openrlhf(t):

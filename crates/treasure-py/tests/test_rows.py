@@ -1,6 +1,8 @@
 """Results are the command line's rows, byte for byte, as objects."""
 
+import json
 import pickle
+import re
 
 import pytest
 from conftest import timeless
@@ -22,12 +24,27 @@ FLAGS = ["--length", "12", "--min-length", "6", "--seed", "3"]
         (dict(reward="0.5*cola + sentiment=positive", judge="perplexity"),
          ["--reward", "0.5*cola + sentiment=positive", "--judge", "perplexity"]),
         (dict(reward="cola", screen="distinct:2"), ["--reward", "cola", "--screen", "distinct:2"]),
+        (dict(reward="sentiment=positive", min_length=0, matches=r" was( [a-z]+){2,6}\."),
+         ["--reward", "sentiment=positive", "--min-length", "0", "--matches", r" was( [a-z]+){2,6}\."]),
+        (dict(reward="cola", min_length=0, choices=[" ran away", " slept"]),
+         ["--reward", "cola", "--min-length", "0", "--choices", " ran away, slept"]),
     ],
 )
 def test_the_same_seed_gives_the_command_lines_row(t, cli, options, flags):
-    ours = t.generate("The old dog", **SHORT, **options)
+    ours = t.generate("The old dog", **{**SHORT, **options})
     theirs = cli("generate", "The old dog", *FLAGS, *flags)
     assert timeless(ours.to_dict()) == timeless(theirs[0])
+
+
+def test_a_schema_holds_and_a_finished_text_stays_within_its_constraint(t):
+    schema = {"type": "object", "properties": {"mood": {"enum": ["sad", "happy"]}}, "required": ["mood"]}
+    one = t.generate("The dog as JSON:", json_schema=schema, reward="cola", length=20)
+    assert json.loads(one.continuation)["mood"] in ("sad", "happy")
+    pattern = r"The old dog was( [a-z]+)+\."
+    better = t.refine("The old dog was very sad.", reward="sentiment=positive", matches=pattern, rounds=2, seed=1)
+    assert re.fullmatch(pattern, better.text) and better.reward >= better.reward_before
+    with pytest.raises(treasure.RequestError, match="satisfies the constraint"):
+        t.refine("A cat.", reward="cola", matches=pattern)
 
 
 def test_templates_and_several_prompts_give_the_command_lines_rows(t, cli):
@@ -36,6 +53,13 @@ def test_templates_and_several_prompts_give_the_command_lines_rows(t, cli):
     ours = t.generate(["The old dog", "Once"], reward="cola", samples=2, **SHORT)
     theirs = cli("generate", "The old dog", "Once", "--reward", "cola", "--samples", "2", *FLAGS)
     assert [timeless(row) for row in ours.to_dicts()] == [timeless(row) for row in theirs]
+
+
+def test_a_refined_row_is_the_command_lines(t, cli):
+    text = "The old dog was very sad."
+    ours = t.refine(text, reward="sentiment=positive", keep="old dog", rounds=2, seed=3)
+    theirs = cli("refine", text, "--reward", "sentiment=positive", "--keep", "old dog", "--rounds", "2", "--seed", "3")
+    assert timeless(ours.to_dict()) == timeless(theirs[0])
 
 
 def test_scores_and_predictions_are_the_command_lines(t, cli):

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+import xml.etree.ElementTree
 
 import pytest
 
@@ -155,6 +156,11 @@ def test_a_notebook_shows_text_reward_cost_and_tree(t):
     html = found._repr_html_()
     assert "The &lt;old&gt; dog" in html and "<svg" in html and "<script" not in html and "reward <b>" in html
     assert found.tree and {"id", "parent", "value", "kept", "text"} <= set(found.tree[-1])
+    page = xml.etree.ElementTree.fromstring(html)  # well-formed: every node with what it is, the kept ones with their text
+    nodes = page.findall(".//g")
+    assert len(nodes) == len(found.tree) and all("masks left" in node.get("aria-label") for node in nodes)
+    whole = [node.findall("text")[1].text for node in nodes if " 0 masks left" in node.get("aria-label") and node.findall("text")[1].text]
+    assert any(found.continuation.strip() in text.replace("  ", " ") for text in whole)
     several = t.generate(["A", "B"], reward="cola", **SHORT)
     assert several[0].tree is None and "<table>" in several._repr_html_()
     assert t.generate(["A"], reward="cola", tree=True, **SHORT)[0].tree

@@ -1,6 +1,7 @@
 """What a notebook shows: a text with its reward and cost, and the tree behind it, as self-contained HTML.
 
-No scripts: details fold, and a node says what it is under the pointer.
+Interactive without a script, so that it also works where notebooks are only looked at: details fold, a node under the
+pointer or reached by the Tab key says what it is and what text it stood for, and a click keeps that in sight.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from typing import Any, Dict, List, Optional
 
 #: Beyond this many nodes only those that were kept are drawn.
 MOST_NODES = 1500
-_STEP, _ROW = 14, 11
+#: Between columns, between rows, and above them, for the words.
+_STEP, _ROW, _TOP = 14, 11, 32
+_STYLE = (
+    "<style>.treasure g{cursor:pointer;outline:none}.treasure text{display:none;font:12px sans-serif;fill:currentColor}"
+    # What is clicked stays in sight until something else is pointed at.
+    ".treasure g:hover text,.treasure:not(:hover) g:focus text,.treasure:not(:has(g:hover)) g:focus text{display:inline}"
+    ".treasure g:hover circle,.treasure g:focus circle{stroke:currentColor;stroke-width:2}</style>"
+)
 
 
 def sample(one: Any) -> str:
@@ -49,8 +57,8 @@ def _tree(text: str) -> str:
     total = len(nodes)
     if total > MOST_NODES:
         nodes = [node for node in nodes if node["kept"]]
-    depth: Dict[int, int] = {}
-    place: Dict[int, tuple] = {}
+    depth: Dict[Optional[int], int] = {}
+    place: Dict[Optional[int], tuple] = {}
     columns: Dict[int, int] = {}
     for node in nodes:
         parent = node.get("parent")
@@ -58,7 +66,8 @@ def _tree(text: str) -> str:
         depth[node["id"]] = column
         row = columns.get(column, 0)
         columns[column] = row + 1
-        place[node["id"]] = (10 + _STEP * column, 10 + _ROW * row)
+        place[node["id"]] = (10 + _STEP * column, 10 + _TOP + _ROW * row)
+    parents = {node["id"]: node for node in nodes}
     chosen = _line_of_best(nodes)
     lines, dots = [], []
     for node in nodes:
@@ -69,18 +78,39 @@ def _tree(text: str) -> str:
             colour = "#d4820a" if best else "#999" if node["kept"] else "#ddd"
             lines.append(f'<path d="M{parent[0]} {parent[1]}L{x} {y}" stroke="{colour}" stroke-width="{2 if best else 1}"/>')
         colour = "#d4820a" if best else "#4a7ab5" if node["kept"] else "#ccc"
+        said = escape(_words(node, texts))
+        text = escape(_text(node, parents, texts)) if node["kept"] else ""
         dots.append(
-            f'<circle cx="{x}" cy="{y}" r="{4 if node["kept"] else 2.5}" fill="{colour}">'
-            f"<title>{escape(_words(node, texts))}</title></circle>"
+            f'<g tabindex="0" aria-label="{said}"><circle cx="{x}" cy="{y}" r="{4 if node["kept"] else 2.5}" fill="{colour}"/>'
+            f'<text x="6" y="14">{said}</text><text x="6" y="28" opacity=".7">{text}</text></g>'
         )
-    width = 20 + _STEP * max(columns)
-    height = 20 + _ROW * max(columns.values())
+    width = max(20 + _STEP * max(columns), 640)
+    height = 20 + _TOP + _ROW * max(columns.values())
     return (
         f'<details><summary style="font-size:85%;cursor:pointer">tree: {total} nodes, {max(columns)} steps</summary>'
-        '<div style="overflow:auto;max-height:24em"><style>.treasure circle:hover{stroke:#000;stroke-width:2}</style>'
-        f'<svg class="treasure" width="{width}" height="{height}" fill="none" role="img" aria-label="search tree">'
+        f'<div style="overflow:auto;max-height:24em">{_STYLE}'
+        f'<svg class="treasure" width="{width}" height="{height}" fill="none" role="group" aria-label="search tree">'
         f'{"".join(lines)}{"".join(dots)}</svg></div></details>'
     )
+
+
+def _text(node: Dict[str, Any], parents: Dict[int, Dict[str, Any]], texts: Dict[str, Optional[str]]) -> str:
+    """What a node had revealed, in the order of positions, with dots for what it had not."""
+    slots: Dict[int, int] = {}
+    line = [node]
+    while line[-1].get("parent") in parents:
+        line.append(parents[line[-1]["parent"]])
+    for one in reversed(line):
+        for position in one.get("remasked", ()):
+            slots.pop(position, None)
+        if one.get("token") is not None:
+            slots[one["position"]] = one["token"]
+        slots.update(dict(one.get("also", ())))
+    words, before = "", None
+    for position in sorted(slots):
+        words += ("…" if before is not None and position > before + 1 else "") + (texts.get(str(slots[position])) or "")
+        before = position
+    return words
 
 
 def _line_of_best(nodes: List[Dict[str, Any]]) -> set:

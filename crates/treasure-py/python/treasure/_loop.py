@@ -7,7 +7,7 @@ model reaches the caller unchanged.
 from __future__ import annotations
 
 import logging
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ._calls import Batch, Leaf
 from ._errors import note
@@ -88,6 +88,8 @@ class Desk:
         self.model = model
         self.failure: Optional[BaseException] = None
         self.interrupted = False
+        #: The encodings that the model keeps for this run.
+        self.held: Set[int] = set()
 
     def messages(self) -> Iterator[Tuple[Any, ...]]:
         """What the run tells, until its end. Raises what failed."""
@@ -112,6 +114,8 @@ class Desk:
                     yield message
         finally:
             self.run.cancel()
+            if self.held:
+                self.model.forget(self.held)
         if self.failure is not None:
             raise self.failure
         if failed is not None:
@@ -148,11 +152,19 @@ class Desk:
         if kind == "score":
             self.run.scores(ticket, self.leaves[message[2]](self.starts.batch(message[3])))
         elif kind == "encode":
-            self.run.encoded(ticket, self.model.encode(*message[2], dropped=message[3]))
+            self._forget(message[3])
+            made = self.model.encode(*message[2])
+            self.held.update(handle for handle, _ in made)
+            self.run.encoded(ticket, made)
         elif kind == "read":
-            self.run.answers(ticket, self.model.read(message[2], dropped=message[3]))
+            self.run.answers(ticket, self.model.read(message[2]))
+            self._forget(message[3])
         else:
             self.run.logits(ticket, self.model.logits(*message[2]))
+
+    def _forget(self, handles: Sequence[int]) -> None:
+        self.held.difference_update(handles)
+        self.model.forget(handles)
 
     def _note(self, kind: str, message: Tuple[Any, ...], error: BaseException) -> None:
         if kind == "score":

@@ -79,7 +79,7 @@ def tokenizer_json(tokenizer: Any) -> Tuple[str, str]:
     return inner.to_str(), type(tokenizer).__name__
 
 
-def special(tokenizer: Any, name: str, given: Ids, fallback: Ids = None) -> Ids:
+def special(tokenizer: Any, name: str, given: Any, fallback: Any = None) -> Any:
     """A special token's id: the given one, the tokenizer's, or the family's."""
     if given is not None:
         return given
@@ -156,10 +156,10 @@ def shift_name(shift: Union[bool, str, None], default: str) -> str:
     """`False`, `True` or a name as a name."""
     if shift is None:
         return default
-    shift = {False: "none", True: "keep-first"}.get(shift, shift)
-    if shift not in ("none", "keep-first", "first-given"):
+    name = shift if isinstance(shift, str) else "keep-first" if shift else "none"
+    if name not in ("none", "keep-first", "first-given"):
         raise RequestError(f'shift: expected True, False, "keep-first" or "first-given", got {shift!r}')
-    return shift
+    return name
 
 
 def from_callable(

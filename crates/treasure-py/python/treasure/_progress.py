@@ -20,7 +20,7 @@ class Bar:
     def __enter__(self) -> "Bar":
         if self.shown:
             try:
-                from tqdm.auto import tqdm
+                from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
                 form = "{l_bar}{bar}| {n:.1f}/{total:.0f} [{elapsed}<{remaining}{postfix}]"
                 self.bar = tqdm(total=float(self.searches), unit="text", bar_format=form)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, Generic, List, Optional, TypeVar
+from typing import Any, Dict, Generic, List, Optional, SupportsIndex, TypeVar, overload
 
 from . import _html
 
 Row = Dict[str, Any]
-T = TypeVar("T")
+T = TypeVar("T", bound="_RowObject")
+R = TypeVar("R", bound="Rows")
 
 
 @dataclass(frozen=True)
@@ -252,13 +253,17 @@ class Rows(List[T], Generic[T]):
         """The rows."""
         return [row.to_dict() for row in self]
 
-    def to_pandas(self):
+    def to_pandas(self) -> Any:
         """A pandas DataFrame: a row a result, nested fields as columns of their own."""
-        import pandas
+        import pandas  # type: ignore[import-untyped]
 
         return pandas.DataFrame([_flat(row.to_dict()) for row in self])
 
-    def __getitem__(self, index):
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> T: ...
+    @overload
+    def __getitem__(self: R, index: slice) -> R: ...
+    def __getitem__(self, index: Any) -> Any:
         found = super().__getitem__(index)
         return type(self)(found) if isinstance(index, slice) else found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, Sequence, Tuple, Union, overload
 
 from . import _treasure
 from ._calls import Leaf
@@ -44,6 +44,14 @@ class Treasure:
 
     # Searching.
 
+    @overload
+    def generate(  # type: ignore[overload-overlap]
+        self, prompt: Union[str, Mapping[str, Any]], *, samples: Literal[1] = 1, **options: Any
+    ) -> Sample: ...
+    @overload
+    def generate(self, prompt: Sequence[str], *, samples: int = 1, **options: Any) -> Samples: ...
+    @overload
+    def generate(self, prompt: Any = None, **options: Any) -> Any: ...
     def generate(
         self,
         prompt: Union[Prompt, Iterable[Prompt], None] = None,
@@ -70,11 +78,13 @@ class Treasure:
 
         `reward` is a specification ("sentiment=negative"), a function of TRL's signature, or arithmetic on both.
         `options` are those of the command line with underscores: method, length, min_length, seed, preset, answer,
-        beam_width, tree_width, particles, max_nfe, max_reward_calls, max_seconds, target_reward, …
+        beam_width, tree_width, particles, block, steps, max_nfe, max_reward_calls, max_seconds, target_reward, …
+        `chat=True` takes prompts as what a user says and writes them by the checkpoint's chat template, `system` is the
+        system message.
 
         Ctrl-C stops and keeps the best so far; such texts have `stopped == "interrupted"`.
         """
-        one, entries = self._entries(prompt, template)
+        one, entries = self._entries(prompt, template, options)
         one = one and samples == 1
         if streamer is not None:
             if not one:
@@ -102,12 +112,16 @@ class Treasure:
 
         Leaving the loop stops the search.
         """
-        one, entries = self._entries(prompt, template)
+        one, entries = self._entries(prompt, template, options)
         if not one:
             raise RequestError("stream: expected one prompt, got several", "stream them one by one, or use generate")
         request, leaves = self._request(reward, judge, screen, 1, options)
         return self._frames(entries[0], request, leaves, tree, trace)
 
+    @overload
+    def refine(self, text: str, **options: Any) -> Sample: ...  # type: ignore[overload-overlap]
+    @overload
+    def refine(self, text: Sequence[str], **options: Any) -> Samples: ...
     def refine(
         self,
         text: Union[str, Sequence[str]],
@@ -124,13 +138,9 @@ class Treasure:
         A text that nothing better is found for comes back as it was. Rows also carry `before` and `reward_before`.
         """
         texts = [text] if isinstance(text, str) else list(text)
-        entries = [{"prompt": "", "begins": "", "shown": "", "extra": {}, "given": one, "keep": keep} for one in texts]
-        before = self.score(texts, reward=reward if reward is not None else "perplexity", preset=options.get("preset"))
+        entries: List[Dict[str, Any]] = [{"prompt": "", "begins": "", "shown": "", "extra": {}, "given": one, "keep": keep} for one in texts]
         request, leaves = self._request(reward, judge, None, 1, {"method": "refine", **options})
         found = self._all(entries, request, leaves, 1, progress, False, False, {})
-        for sample in found:
-            score = before[sample.prompt_index]
-            sample._row.update(before=score.text, reward_before=score.reward)
         return found[0] if isinstance(text, str) else found
 
     def compare(
@@ -157,6 +167,16 @@ class Treasure:
 
     # Asking.
 
+    @overload
+    def score(  # type: ignore[overload-overlap]
+        self, texts: str, *, reward: Rewarding = ..., preset: Optional[str] = ..., dtype: Optional[str] = ...,
+        precision: Optional[str] = ..., prompts: Optional[Sequence[str]] = ...,
+    ) -> Score: ...
+    @overload
+    def score(
+        self, texts: Sequence[str], *, reward: Rewarding = ..., preset: Optional[str] = ..., dtype: Optional[str] = ...,
+        precision: Optional[str] = ..., prompts: Optional[Sequence[str]] = ...,
+    ) -> Scores: ...
     def score(
         self,
         texts: Union[str, Sequence[str]],
@@ -164,6 +184,7 @@ class Treasure:
         reward: Rewarding = "perplexity",
         preset: Optional[str] = None,
         dtype: Optional[str] = None,
+        precision: Optional[str] = None,
         prompts: Optional[Sequence[str]] = None,
     ) -> Any:
         """Scores of given texts. With `prompts`, functions are told where each text's prompt ends."""
@@ -171,15 +192,15 @@ class Treasure:
         spec, leaves = as_reward(reward).written()
         entries = []
         if prompts is not None:
-            starts = [prompts] if isinstance(prompts, str) else list(prompts)
-            if len(starts) != len(given):
-                raise RequestError(f"prompts: expected {len(given)}, one a text, got {len(starts)}")
-            entries = [{"begins": start, "shown": start, "extra": {}} for start in starts]
+            begins = [prompts] if isinstance(prompts, str) else list(prompts)
+            if len(begins) != len(given):
+                raise RequestError(f"prompts: expected {len(given)}, one a text, got {len(begins)}")
+            entries = [{"begins": start, "shown": start, "extra": {}} for start in begins]
         rows: List[Optional[Score]] = [None] * len(given)
         for members in groups(entries) if entries else [list(range(len(given)))]:
             work = {
                 "do": "score",
-                "request": _clean({"reward": spec, "preset": preset, "reward_dtype": dtype}),
+                "request": _clean({"reward": spec, "preset": preset, "reward_dtype": dtype, "precision": precision}),
                 "texts": [given[index] for index in members],
             }
             starts = Starts([entries[index] for index in members] if entries else [])
@@ -220,23 +241,60 @@ class Treasure:
 
     # How it is done.
 
-    def _entries(self, prompt: Any, template: Any) -> Tuple[bool, List[Dict[str, Any]]]:
-        """What is to be continued or filled in, and whether one was asked for."""
+    def _entries(
+        self, prompt: Any, template: Any, options: Optional[Dict[str, Any]] = None
+    ) -> Tuple[bool, List[Dict[str, Any]]]:
+        """What is to be continued or filled in, and whether one was asked for.
+
+        Conversations are written out here: `chat`, `system` and `messages` are taken out of `options`, and `chat` is
+        put back where a prompt is one, so that no special token is added to it.
+        """
+        options = {} if options is None else options
+        chat, system, messages = (options.pop(name, None) for name in ("chat", "system", "messages"))
+        if messages is not None:
+            if prompt is not None:
+                raise RequestError("messages: expected messages or a prompt, got both")
+            prompt = messages
+        one, entries = self._read(prompt, template, bool(chat) or (chat is None and system is not None), system)
+        talks = [entry.pop("chat") for entry in entries]
+        if any(talks):
+            if not all(talks):
+                raise RequestError("prompt: expected conversations or texts, got both in one list")
+            options["chat"] = True
+        return one, entries
+
+    def _read(self, prompt: Any, template: Any, chat: bool, system: Optional[str]) -> Tuple[bool, List[Dict[str, Any]]]:
         if prompt is not None and template is not None:
             raise RequestError("template: expected a prompt or a template, got both")
         if template is not None:
             one = isinstance(template, str)
-            return one, [self._entry({"template": text}) for text in ([template] if one else list(template))]
+            return one, [self._entry({"template": text}, chat, system) for text in ([template] if one else list(template))]
         if prompt is None:
             raise RequestError('nothing to generate: expected a prompt, such as "Once upon a time"')
         if isinstance(prompt, (str, dict)):
-            return True, [self._entry(prompt)]
+            return True, [self._entry(prompt, chat, system)]
         prompts = list(prompt)
         if prompts and all(isinstance(one, dict) and "role" in one for one in prompts):
-            return True, [self._entry({"messages": prompts})]
-        return False, [self._entry(one) for one in prompts]
+            return True, [self._entry({"messages": prompts}, chat, system)]
+        return False, [self._entry(one, chat, system) for one in prompts]
 
-    def _entry(self, given: Any) -> Dict[str, Any]:
+    def _converse(self, messages: List[Dict[str, str]], system: Optional[str]) -> str:
+        """A conversation as the model's chat template writes it."""
+        if system is not None:
+            if messages and messages[0].get("role") == "system":
+                raise RequestError("system: the messages have a system message already")
+            messages = [{"role": "system", "content": system}, *messages]
+        if self._chat is not None:
+            return self._chat(messages)
+        if self._model is not None:
+            raise RequestError(
+                "messages: expected a model with a chat template, got one without",
+                "give text, or from_torch(…, chat=function of messages)",
+            )
+        request = {**self._fields, "chat": True, "reward": "regex:a"}
+        return self._engine.chat(json.dumps(request, default=_plain), json.dumps(messages, default=_plain))
+
+    def _entry(self, given: Any, chat: bool, system: Optional[str]) -> Dict[str, Any]:
         if isinstance(given, list):
             given = {"messages": given}
         entry = dict(given) if isinstance(given, dict) else {"prompt": given}
@@ -249,17 +307,15 @@ class Treasure:
             made["prompt"], made["begins"] = "", entry["template"][: hole.start() if hole else None]
             made["shown"] = made["begins"]
         elif "messages" in entry:
-            if self._chat is None:
-                raise RequestError(
-                    "messages: expected a model with a chat template, got one without",
-                    "give text, or from_torch(…, chat=function of messages)",
-                )
-            made["prompt"] = made["begins"] = self._chat(entry["messages"])
+            made["prompt"] = made["begins"] = self._converse(list(entry["messages"]), system)
             made["shown"] = entry["messages"]
         else:
             if not isinstance(entry["prompt"], str):
                 raise RequestError(f"prompt: expected text, got {entry['prompt']!r}")
-            made["prompt"] = made["begins"] = made["shown"] = entry["prompt"]
+            said = entry["prompt"]
+            made["shown"] = said
+            made["prompt"] = made["begins"] = self._converse([{"role": "user", "content": said}], system) if chat else said
+        made["chat"] = "messages" in entry or (chat and "prompt" in entry)
         return made
 
     def _request(
@@ -362,7 +418,9 @@ class Treasure:
         self, entries: List[Dict[str, Any]], members: List[int], request: Dict[str, Any], samples: int
     ) -> Tuple[List[Dict[str, Any]], List[Dict[str, Any]]]:
         """The plans and jobs of some entries."""
-        requests, jobs, plans = [], [], {}
+        requests: List[Dict[str, Any]] = []
+        jobs: List[Dict[str, Any]] = []
+        plans: Dict[Any, int] = {}
         for index in members:
             entry = entries[index]
             # All prompts share one plan; each template and each finished text has its own.
@@ -433,13 +491,15 @@ def load(
     tokenizer: Optional[str] = None,
     mask_id: Optional[int] = None,
     dtype: Optional[str] = None,
+    precision: Optional[str] = None,
     read_as: Optional[str] = None,
     threads: Optional[int] = None,
     lazy: bool = False,
 ) -> Treasure:
     """A model by name: `pocket`, a directory in Hugging Face layout, a GGUF file, or a hub id.
 
-    `dtype` is how weights are held (auto, f32, f16, bf16, int8), `threads` how many threads the process uses (set
+    `dtype` is how weights are held (auto, f32, f16, bf16, int8), `precision` what products of the model and of
+    rewards are computed in (f32, bf16, int8, or auto for the fastest that this machine has), `threads` how many threads the process uses (set
     before anything runs). With `lazy` the weights are read at the first use.
     """
     if threads is not None and not _treasure.set_threads(threads):
@@ -448,9 +508,10 @@ def load(
             "give it to the first load of the process, or set RAYON_NUM_THREADS",
         )
     name = model if isinstance(model, str) else _plain(model)
-    fields = _clean({"model": name, "tokenizer": tokenizer, "mask_id": mask_id, "dtype": dtype, "as": read_as})
+    fields = _clean({"model": name, "tokenizer": tokenizer, "mask_id": mask_id, "dtype": dtype,
+                     "precision": precision, "as": read_as})
     made = Treasure(_treasure.Engine(), fields)
-    made._remake = (_again, (name, tokenizer, mask_id, dtype, read_as, lazy))
+    made._remake = (_again, (name, tokenizer, mask_id, dtype, precision, read_as, lazy))
     if not lazy:
         # A rule needs no weights, so the denoiser alone is read.
         for _ in made._run({"do": "prepare", "request": {**fields, "reward": "regex:a"}}, [], Starts([])).messages():
@@ -458,7 +519,11 @@ def load(
     return made
 
 
-def _again(name: str, tokenizer: Any, mask_id: Any, dtype: Any, read_as: Any, lazy: bool) -> Treasure:
-    return load(name, tokenizer=tokenizer, mask_id=mask_id, dtype=dtype, read_as=read_as, lazy=lazy)
+def _again(
+    name: str, tokenizer: Any, mask_id: Any, dtype: Any, precision: Any, read_as: Any, lazy: bool
+) -> Treasure:
+    return load(
+        name, tokenizer=tokenizer, mask_id=mask_id, dtype=dtype, precision=precision, read_as=read_as, lazy=lazy
+    )
 
 

@@ -6,8 +6,10 @@ taken there. Ties go to the lowest id. A question's answers cross in one transfe
 
 from __future__ import annotations
 
+import ctypes
 import inspect
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+import itertools
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -57,7 +59,8 @@ class TorchModel:
         # MPS has no 64-bit floats.
         self.exact = torch.float32 if self.device.type == "mps" else torch.float64
         self.kept: Dict[int, _Rows] = {}
-        self.next = 0
+        #: Searches of several threads share them.
+        self.numbers = itertools.count(1)
         self.vocab_size = self._probe()
         #: Tokens that are never emitted; set by whoever knows the tokenizer.
         self.never: List[int] = []
@@ -86,9 +89,9 @@ class TorchModel:
 
             return dream
         try:
-            names = inspect.signature(getattr(module, "forward", module)).parameters
+            names = set(inspect.signature(getattr(module, "forward", module)).parameters)
         except (TypeError, ValueError):
-            names = {}
+            names = set()
         if "attention_mask" not in names:
             self.pads = False
             return lambda ids, mask, times: module(ids)
@@ -124,11 +127,9 @@ class TorchModel:
     # What a search asks.
 
     def encode(
-        self, lengths: List[int], ids: bytes, masks: List[int], positions: bytes, times: List[float],
-        dropped: Sequence[int] = (),
+        self, lengths: List[int], ids: bytes, masks: List[int], positions: bytes, times: List[float]
     ) -> List[Tuple[int, int]]:
         """Runs states through the module; a handle and a size in bytes for each."""
-        self._forget(dropped)
         flat = torch.frombuffer(bytearray(ids), dtype=torch.int64)
         places = memoryview(positions).cast("q").tolist()
         starts, seen, asked, rows = [], 0, 0, []
@@ -164,9 +165,9 @@ class TorchModel:
         handles = []
         for one in made:
             assert one is not None
-            self.next += 1
-            self.kept[self.next] = one
-            handles.append((self.next, one.logits.numel() * one.logits.element_size()))
+            handle = next(self.numbers)
+            self.kept[handle] = one
+            handles.append((handle, one.logits.numel() * one.logits.element_size()))
         return handles
 
     def _portions(self, lengths: List[int]) -> List[List[int]]:
@@ -174,16 +175,16 @@ class TorchModel:
         order = sorted(range(len(lengths)), key=lambda index: lengths[index])
         portions: List[List[int]] = []
         for index in order:
-            last = portions[-1] if portions else None
-            fits = last is not None and (len(last) + 1) * lengths[index] <= self.batch_tokens
-            if fits and (self.pads or lengths[last[0]] == lengths[index]):
+            last = portions[-1] if portions else []
+            fits = (len(last) + 1) * lengths[index] <= self.batch_tokens
+            if last and fits and (self.pads or lengths[last[0]] == lengths[index]):
                 last.append(index)
             else:
                 portions.append([index])
         return portions
 
     @torch.inference_mode()
-    def read(self, asks: Sequence[Tuple[Any, ...]], dropped: Sequence[int] = ()) -> List[Tuple[Any, ...]]:
+    def read(self, asks: Sequence[Tuple[Any, ...]]) -> List[Tuple[Any, ...]]:
         """Answers questions about encoded states."""
         states = [self._state(ask[0]) for ask in asks]
         for state, ask in zip(states, asks):
@@ -204,7 +205,6 @@ class TorchModel:
                 self._whole(state, whole),
             ))
             i, j, k = i + len(top), j + len(draw), k + len(logprob)
-        self._forget(dropped)
         return answers
 
     def _state(self, handle: int) -> _Rows:
@@ -213,7 +213,8 @@ class TorchModel:
         except KeyError:
             raise ModelError(f"{self!r}: there is no encoding {handle}") from None
 
-    def _forget(self, handles: Sequence[int]) -> None:
+    def forget(self, handles: Iterable[int]) -> None:
+        """Lets go of encodings that no search needs any more."""
         for handle in handles:
             self.kept.pop(handle, None)
 
@@ -296,8 +297,8 @@ class TorchModel:
         """Rows of all tokens: what a constraint needs, and nothing else asks for."""
         if not rows:
             return []
-        made = state.logits[torch.tensor(rows, device=self.device)].float().log_softmax(-1).cpu()
-        return [bytes(row.contiguous().view(torch.uint8).tolist()) for row in made]
+        made = state.logits[torch.tensor(rows, device=self.device)].float().log_softmax(-1).cpu().contiguous()
+        return [ctypes.string_at(row.data_ptr(), row.numel() * row.element_size()) for row in made]
 
     def _single(self, asked: Sequence[Tuple[_Rows, int, int]]) -> List[float]:
         if not asked:

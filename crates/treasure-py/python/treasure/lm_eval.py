@@ -4,6 +4,8 @@
 
     lm_eval.simple_evaluate(model="treasure", model_args="model=pocket,reward=cola", tasks=["my_task"])
 
+On the command line `python -m treasure.lm_eval --model treasure --tasks …` is the harness's own with the model known.
+
 `generate_until` searches (without a reward the model writes its likeliest text); `loglikelihood` is the bound of the
 diffusion, from `nelbo_samples` corruptions, and says whether greedy decoding writes the continuation.
 """
@@ -12,8 +14,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple
 
-from lm_eval.api.model import LM
-from lm_eval.api.registry import register_model
+from lm_eval.api.model import LM  # type: ignore[import-untyped]
+from lm_eval.api.registry import register_model  # type: ignore[import-untyped]
 
 from ._errors import RequestError
 from ._session import Treasure, load
@@ -80,9 +82,10 @@ class TreasureLM(LM):
 
     def apply_chat_template(self, chat_history: List[Dict[str, str]], add_generation_prompt: bool = True) -> str:
         """The model's own chat template."""
-        if self.treasure._chat is None:
-            raise RequestError("chat template: this model has none", "leave --apply_chat_template out")
-        return self.treasure._chat(chat_history)
+        try:
+            return self.treasure._converse(list(chat_history), None)
+        except RequestError as error:
+            raise RequestError("chat template: this model has none", "leave --apply_chat_template out") from error
 
     @property
     def tokenizer_name(self) -> str:
@@ -95,3 +98,9 @@ def _cut(text: str, stops: Tuple[str, ...]) -> str:
         if stop and stop in text:
             text = text[: text.index(stop)]
     return text
+
+
+if __name__ == "__main__":
+    from lm_eval.__main__ import cli_evaluate  # type: ignore[import-untyped]
+
+    cli_evaluate()
