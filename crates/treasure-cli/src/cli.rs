@@ -38,6 +38,8 @@ pub struct Cli {
 pub enum Command {
     /// Generate text that a reward likes
     Generate(Box<commands::generate::Generate>),
+    /// Make finished texts better
+    Refine(Box<commands::refine::Refine>),
     /// What the denoiser would put at each mask
     Predict(commands::predict::Predict),
     /// Score given texts with a reward
@@ -56,5 +58,6 @@ pub enum Command {
     /// What is shipped and cached, and what a model is
     Models(commands::models::Models),
     /// Measure forward, search step and reward throughput on this machine
+    #[cfg(feature = "eval")]
     Bench(Box<commands::bench::Bench>),
 }

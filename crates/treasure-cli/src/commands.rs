@@ -1,5 +1,6 @@
 //! The commands: arguments → request → print.
 
+#[cfg(feature = "eval")]
 pub mod bench;
 pub mod compare;
 #[cfg(feature = "eval")]
@@ -7,8 +8,8 @@ pub mod eval;
 pub mod generate;
 pub mod models;
 pub mod predict;
+pub mod refine;
 pub mod score;
-pub mod searches;
 #[cfg(feature = "server")]
 pub mod serve;
 #[cfg(feature = "eval")]

@@ -6,7 +6,7 @@
 use std::{error::Error, fmt};
 
 use serde_json::{Value, json};
-use treasure::{FIELDS, Method};
+use treasure::chain_of;
 
 /// An error on its way to the user.
 #[derive(Debug)]
@@ -26,6 +26,16 @@ impl Failure {
         Self { chain: vec![message.to_string()], hint: None, kind: "request" }
     }
 
+    /// Arguments that are none: the message, then what the parser advises.
+    pub fn of_arguments(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        let mut parts = text.trim().split("\n\n").map(str::trim);
+        let message = parts.next().unwrap_or_default().trim_start_matches("error: ");
+        let advice: Vec<&str> = parts.collect();
+        let failure = Self::new(message);
+        if advice.is_empty() { failure } else { failure.hint(advice.join("\n")) }
+    }
+
     /// Says what was being done when it happened.
     #[must_use]
     pub fn context(mut self, message: impl fmt::Display) -> Self {
@@ -38,6 +48,11 @@ impl Failure {
     pub fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hint.get_or_insert_with(|| hint.to_string());
         self
+    }
+
+    /// The messages in one line.
+    pub fn line(&self) -> String {
+        self.chain.join(": ")
     }
 
     /// The error as every command prints it under `--json`.
@@ -53,11 +68,14 @@ impl Failure {
 
 /// A message that begins with a field of the request, with that field as its flag.
 fn with_flag(message: &str) -> String {
-    let Some((name, rest)) = message.split_once(':') else { return message.to_owned() };
-    let known = FIELDS.contains(&name) || !Method::with_option(name).is_empty();
-    match known && rest.starts_with(' ') && !matches!(name, "reward" | "template" | "prompt") {
-        true => format!("--{}:{rest}", name.replace('_', "-")),
-        false => message.to_owned(),
+    match message.split_once(": ") {
+        Some(("reward" | "template" | "prompt" | "text", _)) => message.to_owned(),
+        Some((name, rest))
+            if treasure::is_known(name) || matches!(name, "ids" | "match" | "methods") =>
+        {
+            format!("{}: {rest}", flag(name))
+        }
+        _ => message.to_owned(),
     }
 }
 
@@ -65,61 +83,49 @@ fn with_flag(message: &str) -> String {
 fn hint_with_flags(hint: &str) -> String {
     let word = |word: &str| {
         let bare = word.trim_matches(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-        let option =
-            bare.contains('_') && (FIELDS.contains(&bare) || !Method::with_option(bare).is_empty());
-        match option {
-            true => word.replace(bare, &format!("--{}", bare.replace('_', "-"))),
+        match bare.contains('_') && treasure::is_known(bare) {
+            true => word.replace(bare, &flag(bare)),
             false => word.to_owned(),
         }
     };
-    hint.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    let hint = hint.split(' ').map(word).collect::<Vec<_>>().join(" ");
+    let hint = match hint.strip_prefix("take ").and_then(|rest| rest.split_once(' ')) {
+        Some((name, rest)) if treasure::is_known(name) => format!("take {} {rest}", flag(name)),
+        _ => hint,
+    };
+    hint.replace("resume the run", "run the same command with --resume")
+        .replace("name a file of keys", "name a file of keys (--api-key-file)")
+        .replace("say that it is open to all", "say that it is open to all (--open)")
+}
+
+fn flag(name: &str) -> String {
+    format!("--{}", name.replace('_', "-"))
 }
 
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        let mut chain: Vec<String> = Vec::new();
-        let (mut hint, mut kind, mut settled) = (None, "request", false);
-        let mut next: Option<&(dyn Error + 'static)> = Some(&error);
-        while let Some(error) = next {
-            let message = with_flag(&error.to_string());
-            if chain.last().is_none_or(|last| !last.contains(&message)) {
-                chain.push(message);
-            }
-            if let Some(ours) = error.downcast_ref::<treasure::Error>() {
-                kind = ours.kind().name();
-            }
-            if !settled && let Some(found) = hint_of(error) {
-                hint = Some(hint_with_flags(&found));
-                // A failed experiment has put the hint of its cause together with how to go on.
-                settled = is_experiment(error);
-            }
-            next = error.source();
+        let error: &(dyn Error + 'static) = &error;
+        // A failed experiment has put the hint of its cause together with how to go on.
+        let hint = hint_of_experiment(error).or_else(|| treasure::hint_of(error));
+        let mut causes = std::iter::successors(Some(error), |&error| error.source());
+        let kind = causes.find_map(|error| error.downcast_ref::<treasure::Error>());
+        Self {
+            chain: chain_of(error).iter().map(|message| with_flag(message)).collect(),
+            hint: hint.map(|hint| hint_with_flags(&hint)),
+            kind: kind.map_or("request", |own| own.kind().name()),
         }
-        Self { chain, hint, kind }
     }
 }
 
 #[cfg(feature = "eval")]
-fn is_experiment(error: &(dyn Error + 'static)) -> bool {
-    error.is::<treasure_eval::Error>()
+fn hint_of_experiment(error: &(dyn Error + 'static)) -> Option<String> {
+    use treasure::Hint as _;
+    Some(error.downcast_ref::<treasure_eval::Error>()?.hint()?.into_owned())
 }
 
 #[cfg(not(feature = "eval"))]
-fn is_experiment(_: &(dyn Error + 'static)) -> bool {
-    false
-}
-
-/// The hint that an error of one of our own crates carries.
-fn hint_of(error: &(dyn Error + 'static)) -> Option<String> {
-    let hint = None
-        .or_else(|| error.downcast_ref::<treasure::Error>()?.hint())
-        .or_else(|| error.downcast_ref::<treasure::models::Error>()?.hint())
-        .or_else(|| error.downcast_ref::<treasure::rewards::Error>()?.hint())
-        .or_else(|| error.downcast_ref::<treasure::rewards::SpecError>()?.hint.as_deref());
-    let hint = hint.map(str::to_string);
-    #[cfg(feature = "eval")]
-    let hint = hint.or_else(|| error.downcast_ref::<treasure_eval::Error>()?.hint());
-    hint
+fn hint_of_experiment(_: &(dyn Error + 'static)) -> Option<String> {
+    None
 }
 
 impl fmt::Display for Failure {

@@ -1,7 +1,4 @@
-//! What commands read: prompts, texts and token ids.
-
-pub mod ids;
-pub mod texts;
+//! What commands read: files, and standard input for `-`.
 
 use std::{
     fs,
@@ -21,6 +18,19 @@ pub fn entries(path: &Path) -> Outcome<Vec<Entry>> {
         )
     })?;
     Ok(Entry::read_lines(&content, &path.display().to_string())?)
+}
+
+/// The finished texts of a file; `-` is standard input, whose rows begin with a brace.
+pub fn finished(path: &Path) -> Outcome<Vec<Entry>> {
+    let content = read(path)?;
+    let rows = path.extension().is_some_and(|extension| extension == "jsonl")
+        || path.as_os_str() == "-" && content.trim_start().starts_with('{');
+    Ok(treasure::read_finished(&content, &path.display().to_string(), rows)?)
+}
+
+/// The finished texts of a file alone.
+pub fn texts(path: &Path) -> Outcome<Vec<String>> {
+    Ok(finished(path)?.into_iter().filter_map(|entry| entry.text).collect())
 }
 
 /// The whole content of a file; `-` is standard input.

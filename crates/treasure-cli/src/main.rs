@@ -24,7 +24,7 @@ use std::{
 use clap::Parser as _;
 
 use cli::{Cli, Command};
-use failure::Outcome;
+use failure::{Failure, Outcome};
 
 /// How a command that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,10 @@ enum Verdict {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
     match run(&cli) {
         Ok(Verdict::Done) => ExitCode::SUCCESS,
         Ok(Verdict::Missed) => ExitCode::from(1),
@@ -54,11 +57,25 @@ fn main() -> ExitCode {
     }
 }
 
+/// Says what is wrong with the arguments, or gives the help that they ask for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
+    }
+    // Not parsed, so looked for: whoever asked for JSON gets its errors as JSON.
+    if std::env::args_os().skip(1).take_while(|arg| arg != "--").any(|arg| arg == "--json") {
+        let _ = writeln!(io::stdout(), "{}", Failure::of_arguments(error).to_json());
+    }
+    ExitCode::from(2)
+}
+
 fn run(cli: &Cli) -> Outcome<Verdict> {
     let common = &cli.common;
     common.start_threads()?;
     match &cli.command {
         Command::Generate(command) => command.run(common),
+        Command::Refine(command) => command.run(common),
         Command::Predict(command) => command.run(common),
         Command::Score(command) => command.run(common),
         Command::Compare(command) => command.run(common),
@@ -69,6 +86,7 @@ fn run(cli: &Cli) -> Outcome<Verdict> {
         #[cfg(feature = "server")]
         Command::Serve(command) => command.run(common),
         Command::Models(command) => command.run(common),
+        #[cfg(feature = "eval")]
         Command::Bench(command) => command.run(common),
     }
 }

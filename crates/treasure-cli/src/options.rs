@@ -2,11 +2,32 @@
 
 pub mod common;
 pub mod request;
+pub mod sizes;
 
 use std::num::NonZeroUsize;
+
+use treasure::Bound;
 
 /// A number of at least 1, refused with words that say so.
 pub fn positive(text: &str) -> Result<NonZeroUsize, String> {
     text.parse::<NonZeroUsize>()
         .map_err(|_| format!("expected a whole number from 1 to {}, got {text:?}", usize::MAX))
+}
+
+/// A time in seconds, within the bound of a deadline.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let most = Bound::of("max_seconds").map_or(f64::MAX, |bound| bound.most as f64);
+    let number = text.parse::<f64>().ok().filter(|seconds| (0.0..=most).contains(seconds));
+    number.ok_or_else(|| format!("expected seconds from 0 to {most}, got {text:?}"))
+}
+
+/// A number from 1 to the bound of an option of the request or of an experiment.
+pub fn count(
+    option: &'static str,
+) -> impl Fn(&str) -> Result<NonZeroUsize, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let most = Bound::of(option).map_or(usize::MAX, |bound| bound.most as usize);
+        let number = text.parse::<NonZeroUsize>().ok().filter(|number| number.get() <= most);
+        number.ok_or_else(|| format!("expected a whole number from 1 to {most}, got {text:?}"))
+    }
 }

@@ -1,9 +1,5 @@
-//! What commands write: rows, tables, numbers, files and the screen.
+//! What commands write: lines, tables, rows, files and the screen.
 
-pub mod number;
 pub mod print;
-pub mod progress;
-pub mod row;
 pub mod screen;
-pub mod trace;
-pub mod watch;
+pub mod sinks;

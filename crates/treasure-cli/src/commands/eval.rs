@@ -2,8 +2,7 @@
 
 use std::{num::NonZeroUsize, path::PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum};
-use serde_json::json;
+use clap::{Args, Subcommand};
 use treasure::Session;
 use treasure_eval::{
     commands::{self, RunOptions},
@@ -18,7 +17,7 @@ use crate::{
     failure::Outcome,
     interrupt,
     options::common::Common,
-    output::{print, progress::Progress},
+    output::{print, screen::Screen},
 };
 
 /// Whole experiments: run, merge and report
@@ -47,21 +46,9 @@ goes on.
 Under a Slurm job array the shard comes from the array's variables.")]
     Run(Run),
     /// Merge the shards of a run
-    Merge(Merge),
+    Merge(Folders),
     /// Write the report of one or several runs: HTML, CSV and Markdown
-    Report(Report),
-}
-
-/// How large an experiment is.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub enum SizeKind {
-    /// The paper's own size, for people with GPUs
-    Paper,
-    /// A few hours on two cores
-    #[default]
-    Pocket,
-    /// Minutes
-    Quick,
+    Report(Folders),
 }
 
 /// Run an experiment
@@ -76,11 +63,11 @@ pub struct Run {
     /// Minutes instead of hours; the same as --size quick
     #[arg(long, conflicts_with = "size")]
     pub quick: bool,
-    /// How large
-    #[arg(long, value_enum, value_name = "SIZE", default_value_t)]
-    pub size: SizeKind,
+    /// How large: paper (for people with GPUs), pocket (hours on two cores) or quick (minutes)
+    #[arg(long, value_name = "SIZE", default_value = "pocket")]
+    pub size: Size,
     /// Continuations of each prompt, instead of the preset's
-    #[arg(long, value_name = "N", value_parser = crate::options::positive)]
+    #[arg(long, value_name = "N", value_parser = crate::options::count("continuations"))]
     pub continuations: Option<NonZeroUsize>,
     /// Only the first prompts
     #[arg(long, value_name = "N", value_parser = crate::options::positive)]
@@ -107,24 +94,13 @@ pub struct Run {
     pub dtype: String,
 }
 
-/// Merge the shards of a run
+/// Runs, and where what is made of them goes
 #[derive(Args, Debug)]
-pub struct Merge {
-    /// The folders of the run
-    #[arg(value_name = "DIR", required = true)]
-    pub directories: Vec<PathBuf>,
-    /// Where the merged rows go [default: the first folder]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-}
-
-/// Write the report of one or several runs
-#[derive(Args, Debug)]
-pub struct Report {
+pub struct Folders {
     /// The folders of the runs
     #[arg(value_name = "DIR", required = true)]
     pub directories: Vec<PathBuf>,
-    /// Where the report goes [default: the first folder]
+    /// Where the result goes [default: the first folder]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -134,8 +110,8 @@ impl Eval {
     pub fn run(&self, common: &Common) -> Outcome<Verdict> {
         match &self.action {
             Action::Run(run) => return run.run(common),
-            Action::Merge(merge) => merge.run(common)?,
-            Action::Report(report) => report.run(common)?,
+            Action::Merge(folders) => folders.merge(common)?,
+            Action::Report(folders) => folders.report(common)?,
         }
         Ok(Verdict::Done)
     }
@@ -145,11 +121,7 @@ impl Run {
     fn run(&self, common: &Common) -> Outcome<Verdict> {
         let options = RunOptions {
             preset: self.preset.clone(),
-            size: match (self.quick, self.size) {
-                (true, _) | (_, SizeKind::Quick) => Size::Quick,
-                (_, SizeKind::Pocket) => Size::Pocket,
-                (_, SizeKind::Paper) => Size::Paper,
-            },
+            size: if self.quick { Size::Quick } else { self.size },
             out: self.out.clone(),
             resume: self.resume,
             reuse: self.reuse.clone(),
@@ -167,75 +139,35 @@ impl Run {
             },
         };
         interrupt::listen(common.quiet, "the finished samples");
-        let mut progress = Progress::new(common.quiet);
+        let screen = Screen::new(common.quiet);
         let mut say = |said: Said<'_>| match said {
-            Said::Progress(line) if progress.is_shown() => progress.show(line),
-            Said::Line(line) | Said::Progress(line) => {
-                progress.clear();
-                common.say(line);
-            }
+            Said::Progress(line) if screen.is_shown() => screen.show(line),
+            Said::Line(line) | Said::Progress(line) => screen.aside(|| common.say(line)),
         };
         let mut talk = Talk { say: &mut say, cancel: Some(&interrupt::ASKED) };
         let done = commands::run(&options, &Session::pocket()?, &mut talk)?;
-        progress.clear();
-        if common.json {
-            print::line(json!({
-                "directory": done.directory, "fingerprint": done.fingerprint,
-                "shard": format!("{}/{}", done.shard.index, done.shard.count),
-                "ran": done.ran, "already": done.already, "reused": done.reused,
-                "interrupted": done.interrupted,
-            }))?;
-        } else {
-            let reused = match done.reused {
-                0 => String::new(),
-                count => format!(", {count} taken over"),
-            };
-            let stopped = if done.interrupted { "; interrupted, --resume goes on" } else { "" };
-            let (place, plan) = (done.directory.display(), &done.fingerprint);
-            let (ran, already) = (done.ran, done.already);
-            print::line(format!(
-                "{place}: {ran} samples made, {already} were there{reused}{stopped}   plan {plan}"
-            ))?;
-        }
+        screen.clear();
+        print::either(common, &done, done.to_string().replace("resuming", "--resume"))?;
         Ok(if done.interrupted { Verdict::Interrupted } else { Verdict::Done })
     }
 }
 
-impl Merge {
-    fn run(&self, common: &Common) -> Outcome<()> {
+impl Folders {
+    fn merge(&self, common: &Common) -> Outcome<()> {
         let merged = commands::merge(&self.directories, self.out.as_deref())?;
-        if common.json {
-            return print::line(json!({
-                "samples": merged.samples, "timings": merged.timings,
-                "rows": merged.rows, "files": merged.files,
-            }));
-        }
-        print::line(format!(
-            "{}: {} rows from {} files",
-            merged.samples.display(),
-            merged.rows,
-            merged.files
-        ))
+        let place = merged.samples.display();
+        let line = format!("{place}: {} rows from {} files", merged.rows, merged.files);
+        print::either(common, &merged, line)
     }
-}
 
-impl Report {
-    fn run(&self, common: &Common) -> Outcome<()> {
+    fn report(&self, common: &Common) -> Outcome<()> {
         let made = commands::report(&self.directories, self.out.as_deref())?;
-        for (directory, count) in &made.missing {
-            common.say(format!("{}: {count} samples are still missing", directory.display()));
+        for missing in &made.missing {
+            let (place, count) = (missing.directory.display(), missing.samples);
+            common.say(format!("{place}: {count} samples are still missing"));
         }
-        if common.json {
-            let missing: Vec<_> = made
-                .missing
-                .iter()
-                .map(|(directory, count)| json!({ "directory": directory, "samples": count }))
-                .collect();
-            return print::line(json!({
-                "html": made.html, "files": made.files, "missing": missing,
-            }));
-        }
-        print::line(made.html.display())?;
-        made.files.iter().try_for_each(|file| print::line(file.display()))
+        let files = made.files.iter().map(|file| format!("\n{}", file.display()));
+        let lines = format!("{}{}", made.html.display(), files.collect::<String>());
+        print::either(common, &made, lines)
     }
 }

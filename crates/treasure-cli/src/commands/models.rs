@@ -1,18 +1,23 @@
 //! `treasure models`: what is shipped and cached, and what a model is.
 
 use clap::{Args, Subcommand};
+use indicatif::DecimalBytes;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use treasure::{
-    Plan, Request, Session,
-    models::{Description, LoadOptions, Role, inspect},
+    Field, Group, Plan, Request, Session,
+    models::{Description, LoadOptions, inspect},
+    words,
 };
 
 use crate::{
     Verdict,
     failure::{OrFail as _, Outcome},
-    options::{common::Common, request::CheckpointOptions},
-    output::{number, print},
+    options::{
+        common::Common,
+        request::{Asks, Flags},
+    },
+    output::print,
 };
 
 /// What is shipped and cached, and what a model is
@@ -40,7 +45,13 @@ pub struct Inspect {
     pub name: String,
     /// How to read its files.
     #[command(flatten)]
-    pub checkpoint: CheckpointOptions,
+    pub checkpoint: Flags<Self>,
+}
+
+impl Asks for Inspect {
+    fn asks(field: &Field) -> bool {
+        field.group == Group::Checkpoint
+    }
 }
 
 impl Models {
@@ -71,7 +82,7 @@ fn list(common: &Common) -> Outcome<()> {
         let rows: Vec<Value> = shipped
             .iter()
             .map(|(name, bytes, what)| {
-                let mut row = describe(name, what);
+                let mut row = Description { name: name.clone(), ..what.clone() }.to_value();
                 row["bytes"] = json!(bytes);
                 row["default"] = json!(name == "pocket/denoiser");
                 row
@@ -90,14 +101,14 @@ fn list(common: &Common) -> Outcome<()> {
                     "pocket/denoiser" => format!("{name} (the default, `pocket`)"),
                     _ => name.clone(),
                 };
-                let optional = |n: Option<u64>| n.map_or_else(|| "–".into(), number::count);
+                let optional = |n: Option<u64>| n.map_or_else(|| "–".into(), words::count);
                 vec![
                     name,
                     what.architecture.to_string(),
-                    number::count(what.parameters),
+                    words::count(what.parameters),
                     optional(what.vocabulary.map(|n| n as u64)),
                     optional(what.mask_id.map(u64::from)),
-                    number::bytes(*bytes as u64),
+                    DecimalBytes(*bytes as u64).to_string(),
                     what.licence.clone().unwrap_or_else(|| "–".into()),
                 ]
             })
@@ -105,7 +116,7 @@ fn list(common: &Common) -> Outcome<()> {
         let header =
             ["shipped", "architecture", "parameters", "vocabulary", "mask id", "size", "licence"];
         let right = [false, false, true, true, true, true, false];
-        print::line(print::table(&header, &rows, &right))?;
+        print::line(words::table(&header, &rows, &right))?;
     }
     match resolver.cache() {
         None => print::line("\nno hub cache: neither HF_HOME nor HOME is set"),
@@ -120,12 +131,14 @@ fn list(common: &Common) -> Outcome<()> {
 
 impl Inspect {
     fn run(&self, common: &Common) -> Outcome<()> {
-        let mut request = Request { model: Some(self.name.clone()), ..Request::default() };
-        self.checkpoint.fill(&mut request);
-        let load = Plan::new(&request)?.load;
+        let model = Some(self.name.clone());
+        let load = Plan::new(&Request { model, ..self.checkpoint.request(common)? })?.load;
         let what = inspect(Session::pocket()?.store().resolver(), &self.name, &load)
             .context(|| format!("model {}", self.name))?;
-        let row = describe(&self.name, &what);
+        let mut row = Description { name: self.name.clone(), ..what.clone() }.to_value();
+        if let Some(needs) = treasure::needs(&what).context(|| "measuring this machine")? {
+            row["needs"] = needs;
+        }
         if common.json {
             return print::line(row);
         }
@@ -133,63 +146,54 @@ impl Inspect {
             .as_object()
             .into_iter()
             .flatten()
+            .filter(|(name, _)| *name != "needs")
             .filter(|(_, value)| !value.is_null() && value.as_array().is_none_or(|l| !l.is_empty()))
             .map(|(name, value)| {
-                vec![name.replace("_bytes", "").replace('_', " "), words(name, value)]
+                vec![name.replace("_bytes", "").replace('_', " "), shown(name, value)]
             })
             .collect();
         let width = rows.iter().map(|row| row[0].chars().count()).max().unwrap_or(0);
         for row in rows {
             print::line(format!("{:width$}  {}", row[0], row[1]))?;
         }
-        Ok(())
+        match row.get("needs") {
+            Some(needs) => print::line(in_words(needs)),
+            None => Ok(()),
+        }
     }
 }
 
-/// What is known of a model, as JSON.
-fn describe(name: &str, what: &Description) -> Value {
-    json!({
-        "name": name,
-        "architecture": what.architecture.to_string(),
-        "role": role(what.architecture.role()),
-        "parameters": what.parameters,
-        "layers": what.layers,
-        "width": what.width,
-        "vocabulary": what.vocabulary,
-        "tokenizer_entries": what.tokenizer_entries,
-        "mask_id": what.mask_id,
-        "bos_id": what.bos_id,
-        "eos_id": what.eos_id,
-        "max_length": what.max_length,
-        "time_conditioned": what.time_conditioned,
-        "labels": what.labels,
-        "stored_as": what.stored,
-        "dtype": what.dtype_name(),
-        "memory_bytes": what.memory_bytes,
-        "licence": what.licence,
-    })
-}
-
-/// What a model is used for, in one word.
-fn role(role: Role) -> &'static str {
-    match role {
-        Role::Denoiser => "denoiser",
-        Role::Scorer => "scorer",
-        Role::Classifier => "classifier",
+/// What a model needs, for people.
+fn in_words(needs: &Value) -> String {
+    let number = |name: &str| needs[name].as_f64().unwrap_or(0.0);
+    let tokens = &needs["tokens"];
+    let mut text = format!(
+        "\nto run it here: {} of memory; about {:.3} s a model call of {tokens} tokens (at {:.0} Gop/s, measured now)",
+        DecimalBytes(needs["memory_bytes"].as_u64().unwrap_or(0)),
+        number("seconds_a_pass"),
+        number("operations_per_second") / 1e9,
+    );
+    for (name, cost) in needs["methods"].as_object().into_iter().flatten() {
+        text += &format!(
+            "\n  {name:8}  {:.3} s a token ({} model calls for {tokens}), rewards aside",
+            cost["seconds_a_token"].as_f64().unwrap_or(0.0),
+            cost["nfe"],
+        );
     }
+    text
 }
 
 /// A value for people.
-fn words(name: &str, value: &Value) -> String {
+fn shown(name: &str, value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_string(),
         Value::Array(list) => {
-            list.iter().map(|item| words(name, item)).collect::<Vec<_>>().join(", ")
+            list.iter().map(|item| shown(name, item)).collect::<Vec<_>>().join(", ")
         }
         Value::Number(n) => match n.as_u64() {
-            Some(n) if name == "memory_bytes" => number::bytes(n),
-            Some(n) if !name.ends_with("_id") => number::count(n),
+            Some(n) if name == "memory_bytes" => DecimalBytes(n).to_string(),
+            Some(n) if !name.ends_with("_id") => words::count(n),
             _ => n.to_string(),
         },
         other => other.to_string(),

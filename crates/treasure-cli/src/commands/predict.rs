@@ -4,14 +4,17 @@ use std::{num::NonZeroUsize, path::Path};
 
 use clap::Args;
 use serde_json::json;
-use treasure::{Guess, Plan, Predicted, Request, Session};
+use treasure::{Field, Group, Guess, Plan, Predicted, Session, words};
 
 use crate::{
     Verdict,
     failure::Outcome,
-    input::{self, ids},
-    options::{common::Common, request::ModelOptions},
-    output::{number, print},
+    input,
+    options::{
+        common::Common,
+        request::{Asks, Flags},
+    },
+    output::print,
 };
 
 /// What the denoiser would put at each mask
@@ -31,24 +34,28 @@ pub struct Predict {
     #[arg(long, value_name = "IDS", conflicts_with = "text")]
     pub ids: Vec<String>,
     /// Tokens shown at each mask
-    #[arg(long, value_name = "N", default_value = "5", value_parser = crate::options::positive)]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = crate::options::count("top"))]
     pub top: NonZeroUsize,
     /// The noise level σ of time-conditioned models [default: from the share of masks]
     #[arg(long, value_name = "σ", allow_negative_numbers = true)]
     pub sigma: Option<f64>,
     /// The denoiser.
     #[command(flatten)]
-    pub model: ModelOptions,
+    pub model: Flags<Self>,
+}
+
+impl Asks for Predict {
+    fn asks(field: &Field) -> bool {
+        matches!(field.group, Group::Model | Group::Checkpoint)
+    }
 }
 
 impl Predict {
     /// Loads the model and answers every input in order.
     pub fn run(&self, common: &Common) -> Outcome<Verdict> {
-        let mut request = Request::default();
-        self.model.fill(&mut request);
-        let (plan, session) = (Plan::new(&request)?, Session::pocket()?);
-        let given: Vec<_> =
-            self.ids.iter().map(|ids| ids::with_masks(ids)).collect::<Outcome<_>>()?;
+        let (plan, session) = (Plan::new(&self.model.request(common)?)?, Session::pocket()?);
+        let ids = self.ids.iter().map(|ids| treasure::read_ids(ids));
+        let given = ids.collect::<treasure::Result<Vec<_>>>()?;
         let mut all: Vec<Vec<Predicted>> = Vec::new();
         for text in &self.text {
             let text = match text.as_str() {
@@ -69,7 +76,7 @@ impl Predict {
                 print::line("")?;
             }
             for position in positions {
-                let choices: Vec<_> = position.top.iter().map(words).collect();
+                let choices: Vec<_> = position.top.iter().map(shown).collect();
                 print::line(format!("position {}   {}", position.position, choices.join("   ")))?;
             }
         }
@@ -77,10 +84,10 @@ impl Predict {
     }
 }
 
-fn words(guess: &Guess) -> String {
+fn shown(guess: &Guess) -> String {
     let token = match &guess.token {
         Some(token) => format!("{token:?}"),
         None => guess.id.to_string(),
     };
-    format!("{token} {}", number::probability(guess.logprob.exp()))
+    format!("{token} {}", words::probability(guess.logprob.exp()))
 }

@@ -4,13 +4,16 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf};
 
 use clap::Args;
 use serde_json::json;
-use treasure::{Request, Session, SessionOptions};
+use treasure::{Field, Group, Request, Session, SessionOptions};
 use treasure_server::{Chat, ServeOptions, Served, serve_blocking};
 
 use crate::{
     Verdict,
     failure::Outcome,
-    options::{common::Common, request::CheckpointOptions},
+    options::{
+        common::Common,
+        request::{Asks, Flags},
+    },
     output::print,
 };
 
@@ -76,13 +79,16 @@ pub struct Models {
     pub model: Vec<String>,
     /// How to read their files.
     #[command(flatten)]
-    pub checkpoint: CheckpointOptions,
-    /// How the weights of rewards are held in memory: auto, f32, f16, bf16 or int8
-    #[arg(long, value_name = "TYPE", default_value = "auto")]
-    pub reward_dtype: String,
+    pub files: Flags<Self>,
     /// Take chat for models without a chat template: the messages become the lines of a prompt
     #[arg(long)]
     pub plain_chat: bool,
+}
+
+impl Asks for Models {
+    fn asks(field: &Field) -> bool {
+        field.group == Group::Checkpoint || field.name == "reward_dtype"
+    }
 }
 
 /// How much is taken on.
@@ -90,13 +96,13 @@ pub struct Models {
 #[command(next_help_heading = "Limits")]
 pub struct Work {
     /// Searches at once; they share forward passes
-    #[arg(long, value_name = "N", default_value = "8", value_parser = crate::options::positive)]
+    #[arg(long, value_name = "N", default_value = "8", value_parser = crate::options::count("in_flight"))]
     pub in_flight: NonZeroUsize,
     /// Searches that may wait; one more is refused with 429
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub max_queue: usize,
     /// Seconds a search may take, and may wait
-    #[arg(long, value_name = "S", default_value_t = 120.0)]
+    #[arg(long, value_name = "S", default_value = "120", value_parser = crate::options::seconds)]
     pub max_seconds: f64,
     /// Bytes of a request's body
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
@@ -106,7 +112,7 @@ pub struct Work {
     #[arg(long, value_name = "OPTION=N", value_parser = limit)]
     pub limit: Vec<(String, u64)>,
     /// Seconds that running searches have once the server is told to stop
-    #[arg(long, value_name = "S", default_value_t = 30.0)]
+    #[arg(long, value_name = "S", default_value = "30", value_parser = crate::options::seconds)]
     pub drain_seconds: f64,
 }
 
@@ -124,19 +130,20 @@ impl Serve {
             ..SessionOptions::default()
         });
         let mut printed = Ok(());
-        serve_blocking(self.options(common), &session, |address| {
+        serve_blocking(self.options(common)?, &session, |address| {
             printed = announce(address, common.json);
         })?;
         printed.map(|()| Verdict::Done)
     }
 
-    fn options(&self, common: &Common) -> ServeOptions {
-        ServeOptions {
+    fn options(&self, common: &Common) -> Outcome<ServeOptions> {
+        let served = |name: &String| self.models.served(name, common);
+        Ok(ServeOptions {
             host: self.host.clone(),
             port: self.port,
             open: self.access.open,
             api_key_file: self.access.api_key_file.clone(),
-            models: self.models.model.iter().map(|name| self.models.served(name, common)).collect(),
+            models: self.models.model.iter().map(served).collect::<Outcome<_>>()?,
             allow: self.access.allow_reward.clone(),
             cors: self.access.cors.clone(),
             max_queue: self.work.max_queue,
@@ -146,19 +153,16 @@ impl Serve {
             drain_seconds: self.work.drain_seconds,
             page: self.page.clone(),
             quiet: common.quiet,
-        }
+        })
     }
 }
 
 impl Models {
-    fn served(&self, written: &str, common: &Common) -> Served {
+    fn served(&self, written: &str, common: &Common) -> Outcome<Served> {
         let mut served = Served::new(written);
-        let mut base = Request { seed: common.seed, ..served.base };
-        self.checkpoint.fill(&mut base);
-        base.reward_dtype = Some(self.reward_dtype.clone());
-        served.base = base;
+        served.base = Request { model: served.base.model, ..self.files.request(common)? };
         served.chat = self.plain_chat.then(Chat::plain);
-        served
+        Ok(served)
     }
 }
 

@@ -56,14 +56,9 @@ impl Trace {
         let title = format!("{}", view.file.file_name().unwrap_or_default().display());
         fs::write(&out, report::tree_page(&title, &trees))
             .map_err(|error| Failure::new(error).context(format!("{}", out.display())))?;
-        match common.json {
-            true => print::line(json!({"page": out, "searches": trees.len()}))?,
-            false => print::line(format!(
-                "{}: {} searches; open it in a browser",
-                out.display(),
-                trees.len()
-            ))?,
-        }
+        let (page, count) = (out.display(), trees.len());
+        let words = format!("{page}: {count} searches; open it in a browser");
+        print::either(common, &json!({"page": out, "searches": count}), words)?;
         Ok(Verdict::Done)
     }
 }

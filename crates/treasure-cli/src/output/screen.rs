@@ -1,94 +1,140 @@
-//! What is shown while samples run: a progress line, or the text as it forms.
+//! What is shown on standard error while samples run: a line that says where they stand, or the text as
+//! it crystallises. Only on a terminal, and never with `--quiet`.
 
 use std::{
+    io::{self, IsTerminal as _},
     ops::ControlFlow,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
-use treasure::{Frame, core::Event};
-
-use super::{
-    progress::{Progress, Standing},
-    watch::Watch,
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use treasure::{
+    Frame,
+    core::Event,
+    words::{self, Standing},
 };
+
+use crate::failure::{Failure, Outcome};
 
 /// What is shown; shared by all samples in flight.
 #[derive(Debug)]
 pub struct Screen {
-    content: Mutex<Content>,
-}
-
-#[derive(Debug)]
-struct Content {
-    progress: Progress,
-    watch: Option<Watch>,
+    bar: ProgressBar,
+    watches: bool,
+    samples: usize,
+    done: AtomicUsize,
 }
 
 impl Screen {
-    /// A screen with a progress line, or with a view of the text.
-    pub fn new(progress: Progress, watch: Option<Watch>) -> Self {
-        Self { content: Mutex::new(Content { progress, watch }) }
-    }
-
-    fn content(&self) -> MutexGuard<'_, Content> {
-        // A line on the screen is never half-made in a way that matters.
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// So many samples begin.
-    pub fn begin(&self, samples: usize) {
-        self.content().progress.restart(samples);
-    }
-
-    /// One of them is done.
-    pub fn one_done(&self) {
-        self.content().progress.one_done();
-    }
-
-    /// Takes everything away, so that something else can be printed.
-    pub fn clear(&self) {
-        let mut content = self.content();
-        content.progress.clear();
-        if let Some(watch) = &mut content.watch {
-            watch.clear();
+    /// A line about one sample, unless `quiet`.
+    pub fn new(quiet: bool) -> Self {
+        let bar = match quiet {
+            true => ProgressBar::hidden(),
+            false => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
+        };
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            bar.set_style(style);
         }
+        Self { bar, watches: false, samples: 1, done: AtomicUsize::new(0) }
+    }
+
+    /// The same about so many samples.
+    #[must_use]
+    pub fn about(self, samples: usize) -> Self {
+        Self { samples, ..self }
+    }
+
+    /// A view of the text, on a terminal only.
+    pub fn watching() -> Outcome<Self> {
+        if !io::stderr().is_terminal() {
+            return Err(Failure::new("--watch: expected a terminal, standard error is none")
+                .hint("use --trace FILE.jsonl to keep every step of the search in a file"));
+        }
+        Ok(Self { watches: true, ..Self::new(false) })
     }
 
     /// Whether the text is shown while it is searched for.
     pub fn watches(&self) -> bool {
-        self.content().watch.is_some()
+        self.watches
     }
 
-    /// Moves the progress line on.
+    /// Whether anybody sees it.
+    pub fn is_shown(&self) -> bool {
+        !self.bar.is_hidden()
+    }
+
+    /// One sample is done.
+    pub fn one_done(&self) {
+        self.done.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Puts a text in the place of the last one.
+    pub fn show(&self, text: impl Into<String>) {
+        self.bar.set_message(text.into());
+    }
+
+    /// Takes everything away, at the end.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// Takes everything away while something else is printed.
+    pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
+    }
+
+    /// Moves the line on.
     pub fn event(&self, event: &Event) -> ControlFlow<()> {
         if let Event::Step(step) = event {
-            self.content().progress.update(&Standing {
-                step: step.step + 1,
-                steps: step.steps,
-                masks_left: step.masks_left,
-                best: step.best_reward.or(step.best_value),
-                nfe: step.cost.nfe,
-                reward_calls: step.cost.reward_calls,
+            // Samples one by one have a clock each.
+            if self.samples == 1 && step.step == 0 {
+                self.bar.reset_elapsed();
+            }
+            let (elapsed, done) = (self.bar.elapsed().as_secs_f64(), self.done());
+            let standing = Standing::from(step);
+            self.show(match self.samples {
+                1 => standing.line(elapsed),
+                samples => {
+                    let left = words::time_left(elapsed, done, samples);
+                    format!("{done} of {samples} samples  {left}{}", standing.line(0.0))
+                }
             });
         }
         ControlFlow::Continue(())
     }
 
+    fn done(&self) -> usize {
+        self.done.load(Ordering::SeqCst)
+    }
+
     /// Shows the text of a step.
     pub fn frame(&self, frame: &Frame) -> ControlFlow<()> {
-        let standing = Standing {
-            step: frame.step,
-            steps: frame.steps,
-            masks_left: frame.masks_left,
-            best: frame.reward,
-            nfe: frame.nfe,
-            reward_calls: frame.reward_calls,
-        };
-        if let Some(watch) = &mut self.content().watch
-            && (watch.is_due() || frame.masks_left == 0)
-        {
-            watch.draw(&frame.text, &standing.line(0.0));
-        }
+        let (width, height) = terminal_size::terminal_size()
+            .map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
+        self.show(view(&frame.text, &Standing::from(frame).line(0.0), width, height));
         ControlFlow::Continue(())
+    }
+}
+
+/// A text and a line below it, as they fit on a screen: its end where it has too many lines.
+fn view(text: &str, below: &str, width: usize, height: usize) -> String {
+    // Control characters of a generated text must not steer the terminal.
+    let text: String = text.chars().filter(|c| *c == '\n' || !c.is_control()).collect();
+    let mut lines = textwrap::wrap(&text, width.saturating_sub(1).max(1));
+    lines.push(below.into());
+    let hidden = lines.len().saturating_sub(height.saturating_sub(1).max(1));
+    lines[hidden..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_fits_the_screen_in_wide_scripts_too_and_steers_nothing() {
+        assert_eq!(view("the cat sat\x1b[2J", "b", 9, 10), "the cat\nsat[2J\nb");
+        // Each of these characters is two columns wide.
+        assert_eq!(view("猫猫猫猫猫", "b", 7, 10), "猫猫猫\n猫猫\nb");
+        assert_eq!(view("a b c d", "below", 2, 4), "c\nd\nbelow");
     }
 }

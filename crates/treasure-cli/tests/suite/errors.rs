@@ -154,3 +154,74 @@ fn every_command_takes_the_common_options() {
     }
     treasure().args(["--quiet", "--json", "models"]).assert().success();
 }
+
+#[test]
+fn every_command_answers_wrong_arguments_and_huge_numbers_with_json_under_json() {
+    let huge = "18446744073709551615";
+    let cases: Vec<Vec<&str>> = vec![
+        vec!["generate", "a", "--length", huge],
+        vec!["generate", "a", "--max-seconds", "1.9e19"],
+        vec!["generate", "a", "--in-flight", huge],
+        vec!["generate", "a", "--no-such-flag"],
+        vec!["predict", "a [MASK]", "--top", huge],
+        vec!["score", "--reward", "zzz", "a"],
+        vec!["compare", "a", "--methods", "magic"],
+        vec!["bench", "--rounds", huge],
+        vec!["eval", "run", "main", "--quick", "--shard", "0/18446744073709551615"],
+        vec!["eval", "run", "main", "--quick", "--continuations", "1000000000"],
+        vec!["eval", "report", "/nonexistent"],
+        vec!["trace", "view", "/nonexistent"],
+        vec!["models", "inspect", "/nonexistent"],
+        vec!["serve", "--max-seconds", "1e30"],
+        vec!["no-such-command"],
+    ];
+    for mut args in cases {
+        args.push("--json");
+        let output = run(&args, 2);
+        let rows = crate::support::rows(&output);
+        let [row] = &rows[..] else { panic!("{args:?}: {rows:?}") };
+        let error = &row["error"];
+        assert!(error["message"].is_string() && error["because"].is_array(), "{args:?}: {row}");
+        assert!(error["kind"].is_string(), "{args:?}: {row}");
+        assert!(!stderr(&output).is_empty(), "{args:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_text_is_not_lost_when_standard_error_cannot_be_written() {
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let run = |args: &[String]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_treasure"));
+        command.args(args).stderr(full()).env("HF_HUB_OFFLINE", "1").output().unwrap()
+    };
+    let found = run(&small(&["The lake"]));
+    assert_eq!(found.status.code(), Some(0));
+    assert!(stdout(&found).contains("The lake"));
+    let wrong = run(&["score".into(), "--reward".into(), "zzz".into(), "a".into()]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_search_that_does_not_fit_the_memory_it_may_use_is_refused_before_it_takes_any() {
+    let args =
+        small(&["x", "--method", "bon", "--particles", "100000", "--length", "20"]).join(" ");
+    let command = format!("ulimit -v 300000; exec {} {args}", env!("CARGO_BIN_EXE_treasure"));
+    let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let words = stderr(&output);
+    assert!(words.contains("memory: expected at most the 307 MB of this machine"), "{words}");
+    assert!(words.contains("take --particles"), "{words}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_goes_away_leaves_the_file_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out.jsonl").display().to_string();
+    let args = small(&["a", "b", "--samples", "4", "--json", "-q", "--out", &out]).join(" ");
+    let command = format!("{} {args} | head -n 1 >/dev/null", env!("CARGO_BIN_EXE_treasure"));
+    assert!(std::process::Command::new("sh").args(["-c", &command]).status().unwrap().success());
+    assert_eq!(fs::read_to_string(&out).unwrap().lines().count(), 8);
+}

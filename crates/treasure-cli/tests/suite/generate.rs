@@ -234,6 +234,15 @@ fn constraints_hold_of_every_text() {
         &["generate", "--model", &golden("mdlm"), "--reward", "length:1..9", "--fill-in", &path],
         0,
     );
+    // Beside other methods, and under methods of every kind, the same holds.
+    for method in ["fhs", "base", "bon", "fk", "svdd", "smc", "pg", "refine"] {
+        let more = ["The lake", "--choices", " a, the,a b", "--json", "--method", method];
+        let found = rows(&run_small(&more, 0)).remove(0);
+        let text = found["continuation"].as_str().unwrap();
+        assert!([" a", " the", "a b"].contains(&text), "{method}: {text:?}");
+    }
+    let beside = stdout(&run_small(&["The lake", "--choices", " a, the", "--beside"], 0));
+    assert!(beside.matches("The lake a\n").count() + beside.matches("The lake the\n").count() >= 3);
     let filled = fs::read_to_string(&file).unwrap();
     assert!(["Dear a, so long.\n", "Dear e, so long.\n"].contains(&filled.as_str()), "{filled}");
 }

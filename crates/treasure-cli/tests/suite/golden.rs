@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{golden, rows, run};
+use crate::support::{golden, rows, run, stderr, stdout};
 
 /// The tensors of an `io.safetensors`: shape and values as f64.
 struct Tensors {
@@ -200,4 +200,42 @@ fn every_scorer_family_scores_the_reference_numbers() {
             assert_eq!(found[0]["reward"].as_f64().unwrap(), -got);
         }
     }
+}
+
+#[test]
+fn a_chat_answer_is_steered_by_a_reward_model_of_one_logit() {
+    let (model, judge) = (golden("llada_chat"), format!("raw:hf:{}", golden("llama_reward")));
+    let ask = |more: &[&str]| {
+        let args = ["generate", "Tell me about rain.", "--chat", "--system", "Be kind.", "--json"];
+        let own = ["--model", &model, "--reward", &judge, "--length", "16", "--seed", "3"];
+        rows(&run(&[&args, &own[..], more].concat(), 0)).remove(0)
+    };
+    let alone = ask(&["--method", "llada", "--block", "8", "--steps", "8"]);
+    let steered = ask(&["--block", "8", "--steps", "8"]);
+    assert!(steered["reward"].as_f64() > alone["reward"].as_f64(), "{steered} {alone}");
+    let prompt = steered["prompt"].as_str().unwrap();
+    assert!(
+        prompt.starts_with("<|startoftext|><|start_header_id|>system<|end_header_id|>\n\nBe kind.")
+    );
+    // The row's reward is what `score` says of its text.
+    let text = steered["text"].as_str().unwrap();
+    let scored = rows(&run(&["score", "--reward", &judge, "--json", text], 0)).remove(0);
+    assert_eq!(scored["reward"], steered["reward"]);
+    let said = stderr(&run(&["generate", "a", "--chat", "--reward", "length:1..9"], 2));
+    assert!(said.contains("pocket has no chat template") && said.contains("hint:"), "{said}");
+}
+
+#[test]
+fn an_inspection_says_what_it_takes_to_run_a_denoiser() {
+    let what = rows(&run(&["models", "inspect", &golden("llada_chat"), "--json"], 0)).remove(0);
+    assert_eq!(what["chat"], true);
+    assert_eq!(what["end_ids"].as_array().unwrap().len(), 2);
+    let needs = &what["needs"];
+    assert!(needs["memory_bytes"].as_u64().unwrap() > 100_000);
+    let seconds = |method: &str| needs["methods"][method]["seconds_a_token"].as_f64().unwrap();
+    assert!(seconds("llada") > 0.0 && seconds("treasure") > seconds("llada"));
+    let said = stdout(&run(&["models", "inspect", &golden("llada_chat")], 0));
+    assert!(said.contains("s a token"), "{said}");
+    let judge = rows(&run(&["models", "inspect", &golden("llama_reward"), "--json"], 0)).remove(0);
+    assert_eq!((&judge["architecture"], judge.get("needs")), (&"llama-classifier".into(), None));
 }

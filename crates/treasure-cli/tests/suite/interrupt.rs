@@ -106,3 +106,52 @@ fn ctrl_c_prints_the_best_so_far_and_exits_with_130() {
     let stored = parse_rows(&fs::read_to_string(&out).unwrap());
     assert_eq!(stored.len(), shown.len() - cut.len());
 }
+
+#[test]
+fn a_trace_that_was_killed_with_its_rows_is_the_same_after_resuming() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name).display().to_string();
+    let (out, trace) = (place("out.jsonl"), place("trace.jsonl"));
+    let more = ["The lake", "The horse", "--samples", "12", "--quiet", "--tree-width", "4"];
+    let with = |out: &str, trace: &str, rest: &[&str]| -> Vec<String> {
+        let files = ["--out", out, "--trace", trace];
+        more.iter().chain(&files).chain(rest).map(ToString::to_string).collect()
+    };
+    let args = with(&out, &trace, &[]);
+    let mut child = start(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    wait_for_lines(Path::new(&out), 3, &mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // A kill between the two writes leaves a trace without its row; half of one is worse.
+    let torn = fs::read(&trace).unwrap();
+    fs::write(&trace, [&torn[..], &torn[..torn.len() / 3]].concat()).unwrap();
+    let resume = with(&out, &trace, &["--resume"]);
+    run_small(&resume.iter().map(String::as_str).collect::<Vec<_>>(), 0);
+    let (other, whole) = (place("other.jsonl"), place("whole.jsonl"));
+    let args = with(&other, &whole, &[]);
+    run_small(&args.iter().map(String::as_str).collect::<Vec<_>>(), 0);
+    assert!(fs::read(&trace).unwrap() == fs::read(&whole).unwrap(), "the traces differ");
+}
+
+#[test]
+fn ctrl_c_is_answered_while_a_program_is_waited_for_and_nothing_of_it_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("asked").display().to_string();
+    // Quick for the first texts, silent for ever after.
+    let reward = format!(
+        "exec:'n=0; while read l; do n=$((n+1)); if [ $n -gt 5 ]; then echo > {mark}; sleep 7529; fi; echo 0.5; done'"
+    );
+    let mut child = start(&["The lake", "--length", "20", "--json", "--reward", &reward]);
+    wait_for_lines(Path::new(&mark), 1, &mut child);
+    let sent = Instant::now();
+    signal(&child, "-INT");
+    let status = child.wait().unwrap();
+    assert!(sent.elapsed() < Duration::from_secs(5), "{:?}", sent.elapsed());
+    let mut words = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut words).unwrap();
+    assert_eq!(status.code(), Some(130), "{words}");
+    let rows = parse_rows(&words);
+    assert_eq!((&rows[0]["stopped"], &rows[0]["reward"]), (&"interrupted".into(), &0.5.into()));
+    let left = Command::new("pgrep").args(["-f", "sleep 7529"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "nothing of it runs on");
+}

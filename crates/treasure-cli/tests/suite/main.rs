@@ -6,6 +6,7 @@ mod generate;
 mod golden;
 mod interrupt;
 mod pocket;
+mod refine;
 mod serve;
 mod support;
 mod words;

@@ -4,9 +4,9 @@ use crate::support::{expect, rows, run, run_small, stdout};
 
 #[test]
 fn help_of_every_command_is_as_stored() {
-    for command in
-        ["", "generate", "predict", "score", "compare", "eval", "serve", "models", "bench"]
-    {
+    for command in [
+        "", "generate", "refine", "predict", "score", "compare", "eval", "serve", "models", "bench",
+    ] {
         let args: Vec<&str> =
             [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();
         let name = if command.is_empty() { "treasure" } else { command };
