@@ -276,7 +276,7 @@ def look(page):
     page.state("done")
     browser.until("the unguided text", f"return document.querySelectorAll('{at('beside')} .rows li:not(.busy)').length === 2", seconds=60)
     browser.run("document.querySelectorAll('circle.pruned')[60].dispatchEvent(new MouseEvent('click', {bubbles: true}))")
-    for width in (1400, 360, 2000):
+    for width in (1280, 360, 2000):
         browser.width(width)
         time.sleep(0.3)
         audit(browser, check, f"done-{width}")
