@@ -20,7 +20,7 @@ def masked_loss(states, table, ids, hidden, smallest_share=0.0):
     `smallest_share` are weighted as if they hid that much, which tames the noise of 1 / t.
     """
     logits = states[hidden] @ table.T
-    loss = F.cross_entropy(logits, ids[hidden], reduction="none")
+    loss = F.cross_entropy(logits.float(), ids[hidden], reduction="none")
     count = hidden.sum(1).clamp(min=smallest_share * (ids.shape[1] - 1))
     weight = (1.0 / count)[:, None].expand_as(hidden)[hidden]
     return (loss * weight).sum() / len(ids)

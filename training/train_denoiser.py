@@ -36,6 +36,8 @@ def arguments():
     parser.add_argument("--work", default="../runs/denoiser", help="checkpoints and log")
     parser.add_argument("--early", help="also export the averaged weights here at every checkpoint")
     parser.add_argument("--minutes", type=float, default=95, help="length of the schedule, all runs together")
+    parser.add_argument("--tokens", type=float, help="length of the schedule in tokens instead: a shared machine does not shorten it")
+    parser.add_argument("--bf16", action="store_true", help="products in bfloat16, sums and weights in float32")
     parser.add_argument("--decay-from", type=float, default=0.7)
     parser.add_argument("--optimizer", choices=["muon", "adamw"], default="muon")
     parser.add_argument("--lr", type=float, default=1e-3)
@@ -93,7 +95,7 @@ class Run:
         Path(args.work).mkdir(parents=True, exist_ok=True)
 
     def progress(self):
-        return self.clock / 60 / self.args.minutes
+        return self.tokens / self.args.tokens if self.args.tokens else self.clock / 60 / self.args.minutes
 
     def restore(self, saved):
         self.model.load_state_dict(saved["model"])
@@ -119,8 +121,9 @@ class Run:
         offset = torch.rand(1, generator=self.generator)
         shares = (torch.arange(rows) / rows + offset) % 1.0
         noisy, hidden = diffusion.mask_windows(ids, shares, self.model.mask_id, self.generator)
-        states = self.hidden(noisy)
-        loss = diffusion.masked_loss(states, self.model.wte.weight, ids, hidden, self.args.smallest_share)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.args.bf16):
+            states = self.hidden(noisy)
+            loss = diffusion.masked_loss(states, self.model.wte.weight, ids, hidden, self.args.smallest_share)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.args.clip)
         rate = self.args.lr * optim.schedule(self.progress(), decay_from=self.args.decay_from)

@@ -1,8 +1,9 @@
 """Race our forward passes against PyTorch: same random weights, same tokens, one interleaved run.
 
 PyTorch runs eager code on `scaled_dot_product_attention` under `inference_mode`, as a careful user would
-write it. Prints per case the median milliseconds of both, their ratio, and our GFLOP/s against the FMA peak
-measured on the same threads. `result` checksums of both sides must agree, or the race is called off.
+write it: in f32, with everything in bfloat16, under autocast, or with its dynamically quantised linear layers.
+Prints per case the median milliseconds of both, their ratio, our GFLOP/s against the peak of that precision
+measured on the same threads, and how far apart the results are; too far, and the race is called off.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 
 if "avx2" in sys.argv[1:]:  # before torch starts: hold both sides to 256-bit vectors
     os.environ.update(ATEN_CPU_CAPABILITY="avx2", MKL_ENABLE_INSTRUCTIONS="AVX2", ONEDNN_MAX_CPU_ISA="AVX2")
@@ -56,6 +58,47 @@ class Writer:
                 file.write(tensor.contiguous().numpy().tobytes())
 
 
+QUANTISED = {}  # a weight's id: PyTorch's dynamically quantised layer
+
+
+def linear(x, weight, bias=None):
+    layer = QUANTISED.get(id(weight))
+    return F.linear(x, weight, bias) if layer is None else layer(x)
+
+
+def quantise(model):
+    """Replaces linear layers as `quantize_dynamic` does, all but the DiT's few on one noise level."""
+    from torch.ao.quantization import quantize_dynamic
+
+    def replace(part, name, bias):
+        weight = part[name]
+        layer = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=bias in part)
+        layer.weight.data = weight
+        if bias in part:
+            layer.bias.data = part[bias]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            QUANTISED[id(weight)] = quantize_dynamic(torch.nn.Sequential(layer), {torch.nn.Linear}, torch.qint8)
+
+    for block in model.blocks:
+        for name in ("qkv", "o", "up", "down"):
+            replace(block, name, name + "b")
+    own = vars(model)
+    for name, bias in (("head", "headb"), ("dense", "denseb"), ("out", "outb")):
+        if name in own:
+            replace(own, name, bias)
+    if isinstance(model, GPT2):
+        replace(own, "embed", "none")  # its head; the table is read as it is
+
+
+def halve(model):
+    """Everything in bfloat16, as `model.bfloat16()` does."""
+    for part in [vars(model), *model.blocks]:
+        for name, value in part.items():
+            if isinstance(value, torch.Tensor):
+                part[name] = value.bfloat16()
+
+
 def heads(x):
     return x.view(x.shape[0], x.shape[1], HEADS, D // HEADS).transpose(1, 2)
 
@@ -90,22 +133,22 @@ class DiT:
         return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
 
     def __call__(self, ids, variant):
-        wave = torch.cat((torch.ones(128), torch.zeros(128)))
-        c = F.silu(F.linear(F.silu(F.linear(wave, self.c1, self.c1b)), self.c2, self.c2b))
+        wave = torch.cat((torch.ones(128), torch.zeros(128))).to(self.c1.dtype)
+        c = F.silu(linear(F.silu(linear(wave, self.c1, self.c1b)), self.c2, self.c2b))
         x = F.embedding(ids, self.embed)
         for b in self.blocks:
-            shift1, scale1, gate1, shift2, scale2, gate2 = F.linear(c, b["ada"], b["adab"]).chunk(6)
+            shift1, scale1, gate1, shift2, scale2, gate2 = linear(c, b["ada"], b["adab"]).chunk(6)
             h = F.layer_norm(x, (D,), b["n1"]) * (1 + scale1) + shift1
-            q, k, v = (heads(y) for y in F.linear(h, b["qkv"]).chunk(3, dim=-1))
+            q, k, v = (heads(y) for y in linear(h, b["qkv"]).chunk(3, dim=-1))
             h = merge(F.scaled_dot_product_attention(self.rotate(q), self.rotate(k), v))
-            x = x + gate1 * F.linear(h, b["o"])
+            x = x + gate1 * linear(h, b["o"])
             h = F.layer_norm(x, (D,), b["n2"]) * (1 + scale2) + shift2
-            h = F.gelu(F.linear(h, b["up"], b["upb"]), approximate="tanh")
-            x = x + gate2 * F.linear(h, b["down"], b["downb"])
-        shift, scale = F.linear(c, self.ada, self.adab).chunk(2)
+            h = F.gelu(linear(h, b["up"], b["upb"]), approximate="tanh")
+            x = x + gate2 * linear(h, b["down"], b["downb"])
+        shift, scale = linear(c, self.ada, self.adab).chunk(2)
         x = F.layer_norm(x, (D,), self.n) * (1 + scale) + shift
         if variant == "head":
-            return F.linear(x, self.head, self.headb).argmax(-1).double().sum()
+            return linear(x, self.head, self.headb).argmax(-1).double().sum()
         return x.abs().double().sum()
 
 
@@ -125,8 +168,8 @@ def plain_blocks(keep):
 
 
 def attention(b, x, causal):
-    q, k, v = (heads(y) for y in F.linear(x, b["qkv"], b["qkvb"]).chunk(3, dim=-1))
-    return F.linear(merge(F.scaled_dot_product_attention(q, k, v, is_causal=causal)), b["o"], b["ob"])
+    q, k, v = (heads(y) for y in linear(x, b["qkv"], b["qkvb"]).chunk(3, dim=-1))
+    return linear(merge(F.scaled_dot_product_attention(q, k, v, is_causal=causal)), b["o"], b["ob"])
 
 
 class GPT2:
@@ -142,9 +185,9 @@ class GPT2:
         for b in self.blocks:
             x = x + attention(b, F.layer_norm(x, (D,), b["n1"], b["n1b"]), True)
             h = F.layer_norm(x, (D,), b["n2"], b["n2b"])
-            h = F.gelu(F.linear(h, b["up"], b["upb"]), approximate="tanh")
-            x = x + F.linear(h, b["down"], b["downb"])
-        logits = F.linear(F.layer_norm(x, (D,), self.n, self.nb), self.embed)
+            h = F.gelu(linear(h, b["up"], b["upb"]), approximate="tanh")
+            x = x + linear(h, b["down"], b["downb"])
+        logits = linear(F.layer_norm(x, (D,), self.n, self.nb), self.embed)
         nll = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
         return nll.double().sum()
 
@@ -164,10 +207,10 @@ class Roberta:
         x = F.layer_norm(x, (D,), self.n, self.nb)
         for b in self.blocks:
             x = F.layer_norm(x + attention(b, x, False), (D,), b["n1"], b["n1b"])
-            h = F.linear(F.gelu(F.linear(x, b["up"], b["upb"])), b["down"], b["downb"])
+            h = linear(F.gelu(linear(x, b["up"], b["upb"])), b["down"], b["downb"])
             x = F.layer_norm(x + h, (D,), b["n2"], b["n2b"])
-        h = torch.tanh(F.linear(x[:, 0], self.dense, self.denseb))
-        return F.linear(h, self.out, self.outb).abs().double().sum()
+        h = torch.tanh(linear(x[:, 0], self.dense, self.denseb))
+        return linear(h, self.out, self.outb).abs().double().sum()
 
 
 def tokens(rows, length, vocabulary, siblings):
@@ -196,6 +239,16 @@ def foreign(before, after, own):
     return max(0.0, busy - own) / max(total, 1e-9)
 
 
+def cpu_name():
+    try:
+        with open("/proc/cpuinfo") as file:
+            known = dict(line.split(":", 1) for line in file.read().split("\n\n")[0].splitlines())
+        known = {key.strip(): value.strip() for key, value in known.items()}
+        return f"{known['model name']} (family {known['cpu family']}, model {known['model']})"
+    except (OSError, KeyError, ValueError):
+        return "unknown CPU"
+
+
 def stat():
     try:
         with open("/proc/stat") as file:
@@ -212,9 +265,13 @@ def main():
     parser.add_argument("--only", default="", help="run cases whose name contains this")
     parser.add_argument("--cpu", action="store_true", help="compare CPU time; only fair with --threads 1")
     parser.add_argument("--isa", choices=["best", "avx2"], default="best", help="hold both sides to AVX2")
+    parser.add_argument("--precision", choices=["f32", "bf16", "int8"], default="f32", help="of both sides")
+    parser.add_argument("--against", choices=["f32", "bf16", "autocast", "int8"],
+                        help="another precision for PyTorch than ours; autocast is bfloat16 by its own rules")
     parser.add_argument("--json", action="store_true", help="one JSON object per case on stdout")
     args = parser.parse_args()
 
+    against = args.against or args.precision
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
     with tempfile.TemporaryDirectory() as folder:
@@ -224,10 +281,15 @@ def main():
             models[name] = kind(keep)
             keep.save(os.path.join(folder, name + ".bin"))
         environment = dict(os.environ, RAYON_NUM_THREADS=str(args.threads))
-        ours = subprocess.Popen([args.binary, folder, args.isa], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        ours = subprocess.Popen([args.binary, folder, args.isa, args.precision], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                 text=True, env=environment)
-        assert ours.stdout.readline().strip() == "ready", "our side did not start"
+        found = ours.stdout.readline().split()
+        assert found[:1] == ["ready"], "our side did not start"
     # The weights are read; the folder is gone.
+    change = {"bf16": halve, "int8": quantise}.get(against)
+    if change:
+        for model in models.values():
+            change(model)
 
     def ask(line):
         print(line, file=ours.stdin, flush=True)
@@ -236,18 +298,20 @@ def main():
     def ask_torch(model, rows, length, variant):
         vocabulary = {"dit": V_DIT, "gpt2": V_GPT2, "roberta": V_ROBERTA}[model]
         ids = tokens(rows, length, vocabulary, variant == "siblings")
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=against == "autocast"):
             cpu, start = time.process_time(), time.perf_counter()
             result = float(models[model](ids, variant))
             wall, cpu = time.perf_counter() - start, time.process_time() - cpu
         return {"ms": wall * 1e3, "cpu_ms": cpu * 1e3, "result": result}
 
     peak = max(ask("peak")["gflops"] for _ in range(3))
-    print(f"torch {torch.__version__}, {args.threads} threads, FMA peak {peak:.0f} GFLOP/s", file=sys.stderr)
+    print(f"{cpu_name()}; detected: {' '.join(found[1:])}; ours {args.precision}, PyTorch {against}", file=sys.stderr)
+    unit = {"f32": "FMA", "bf16": "bf16", "int8": "int8"}[args.precision]
+    print(f"torch {torch.__version__}, {args.threads} threads, {unit} peak {peak:.0f} GFLOP/s", file=sys.stderr)
     key = "cpu_ms" if args.cpu else "ms"
     if not args.json:
-        print(f"| case | PyTorch ms | ours ms | ratio | our GFLOP/s | of peak | others' CPU |")
-        print(f"|---|---|---|---|---|---|---|")
+        print(f"| case | PyTorch ms | ours ms | ratio | our GFLOP/s | of peak | off by | others' CPU |")
+        print(f"|---|---|---|---|---|---|---|---|")
     worst = float("inf")
     for case in CASES:
         name = " ".join(map(str, case))
@@ -260,7 +324,11 @@ def main():
             busy.append(foreign(before, stat(), (x["cpu_ms"] + y["cpu_ms"]) / 1e3))
             off = abs(x["result"] - y["result"]) / max(1.0, abs(x["result"]))
             # Sums of token ids may differ by a near-tie; everything else only by rounding.
-            bound = 2e-2 if case[3] == "head" else 1e-4
+            coarse = {"f32": 1e-4, "bf16": 2e-2, "int8": 5e-2}
+            bound = max(coarse[args.precision], coarse.get(against, 2e-2))
+            if case[3] == "head":
+                # Random logits are near-ties; rounded to bfloat16, as PyTorch returns them, many are ties.
+                bound = 2e-2 if bound == coarse["f32"] else 0.15
             if off > bound:
                 sys.exit(f"{name}: PyTorch computed {x['result']}, we computed {y['result']}")
             if round_ > 0:  # the first round warms both up
@@ -270,13 +338,14 @@ def main():
         speed = flops(*case) / y / 1e6
         line = {"case": name, "torch_ms": round(x, 1), "ours_ms": round(y, 1), "ratio": round(x / y, 2),
                 "gflops": round(speed, 1), "peak": peak, "share_of_peak": round(speed / peak, 2),
+                "off": float(f"{off:.1e}"),
                 "foreign": round(statistics.median(busy), 2)}
         worst = min(worst, line["ratio"])
         if args.json:
             print(json.dumps(line), flush=True)
         else:
             print(f"| {name} | {x:.1f} | {y:.1f} | ×{x / y:.2f} | {speed:.0f} | {speed / peak:.0%} "
-                  f"| {line['foreign']:.0%} |", flush=True)
+                  f"| {off:.0e} | {line['foreign']:.0%} |", flush=True)
     ours.stdin.close()
     ours.wait()
     print(f"worst ratio ×{worst:.2f}", file=sys.stderr)

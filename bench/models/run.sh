@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds our side, makes a virtual environment with PyTorch and starts the race. Arguments go to race.py.
+# Builds our side, makes a virtual environment with PyTorch and starts the race, or with SCRIPT=scale.py the forecast for
+# more cores. Arguments go to the script.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -11,4 +12,4 @@ if [ ! -x "$venv/bin/python" ]; then
     "$venv/bin/pip" install --quiet -r "$here/requirements.txt"
 fi
 target=${CARGO_TARGET_DIR:-"$root/target"}
-exec "$venv/bin/python" "$here/race.py" "$target/release/examples/race" "$@"
+exec "$venv/bin/python" "$here/${SCRIPT:-race.py}" "$target/release/examples/race" "$@"

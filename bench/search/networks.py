@@ -11,10 +11,14 @@ from tokenizers import Tokenizer
 from torch import nn
 
 
+# What PyTorch computes in: everything as `.to(DTYPE)` makes it.
+DTYPE = torch.float32
+
+
 def rotary(length, width, theta):
     angles = torch.outer(torch.arange(length).float(), theta ** (-torch.arange(0, width, 2).float() / width))
     angles = torch.cat([angles, angles], -1)
-    return angles.cos(), angles.sin()
+    return angles.cos().to(DTYPE), angles.sin().to(DTYPE)
 
 
 def rotate(x, cos, sin):
@@ -28,8 +32,9 @@ class Llada(nn.Module):
     def __init__(self, directory):
         super().__init__()
         config = json.loads((Path(directory) / "config.json").read_text())
-        raw = load_file(Path(directory) / "model.safetensors")
-        self.weights = {name.removeprefix("model.transformer."): tensor.float() for name, tensor in raw.items()}
+        files = sorted(Path(directory).glob("model*.safetensors"))
+        raw = {name: tensor for file in files for name, tensor in load_file(file).items()}
+        self.weights = {name.removeprefix("model.transformer."): tensor.to(DTYPE) for name, tensor in raw.items()}
         self.layers, self.heads = config["n_layers"], config["n_heads"]
         self.kv_heads = config.get("n_kv_heads") or self.heads
         self.eps, self.theta = config["rms_norm_eps"], config["rope_theta"]
@@ -69,14 +74,13 @@ class Dit(nn.Module):
         super().__init__()
         config = json.loads((Path(directory) / "config.json").read_text())
         raw = load_file(Path(directory) / "model.safetensors")
-        self.weights = {name.removeprefix("backbone."): tensor.float() for name, tensor in raw.items()}
+        self.weights = {name.removeprefix("backbone."): tensor.to(DTYPE) for name, tensor in raw.items()}
         self.layers, self.heads = config["n_blocks"], config["n_heads"]
         self.mask_id = config["vocab_size"] - 1
-        self.condition = self.embed_time()
+        self.condition = self.embed_time(torch.cat([torch.ones(128), torch.zeros(128)]).to(DTYPE))  # the sinusoid of sigma = 0
 
-    def embed_time(self):
+    def embed_time(self, x):
         w = self.weights
-        x = torch.cat([torch.ones(128), torch.zeros(128)])  # the sinusoid of sigma = 0
         x = F.silu(F.linear(x, w["sigma_map.mlp.0.weight"], w["sigma_map.mlp.0.bias"]))
         return F.silu(F.linear(x, w["sigma_map.mlp.2.weight"], w["sigma_map.mlp.2.bias"]))
 
@@ -112,7 +116,7 @@ class ClassifierReward:
     def __init__(self, directory, label):
         from transformers import AutoModelForSequenceClassification
 
-        self.model = AutoModelForSequenceClassification.from_pretrained(directory, torch_dtype=torch.float32).eval()
+        self.model = AutoModelForSequenceClassification.from_pretrained(directory, torch_dtype=DTYPE).eval()
         self.tokenizer = Tokenizer.from_file(str(Path(directory) / "tokenizer.json"))
         pad = self.model.config.pad_token_id or 0
         self.tokenizer.enable_padding(pad_id=pad)
@@ -124,7 +128,7 @@ class ClassifierReward:
         batch = self.tokenizer.encode_batch(texts)
         ids = torch.tensor([row.ids for row in batch])
         mask = torch.tensor([row.attention_mask for row in batch])
-        logits = self.model(input_ids=ids, attention_mask=mask).logits
+        logits = self.model(input_ids=ids, attention_mask=mask).logits.float()
         return logits.log_softmax(-1)[:, self.label].tolist()
 
 
@@ -134,7 +138,7 @@ class PerplexityReward:
     def __init__(self, directory):
         from transformers import AutoModelForCausalLM
 
-        self.model = AutoModelForCausalLM.from_pretrained(directory, torch_dtype=torch.float32).eval()
+        self.model = AutoModelForCausalLM.from_pretrained(directory, torch_dtype=DTYPE).eval()
         self.tokenizer = Tokenizer.from_file(str(Path(directory) / "tokenizer.json"))
         self.tokenizer.enable_padding(pad_id=0)
 
@@ -142,7 +146,7 @@ class PerplexityReward:
         batch = self.tokenizer.encode_batch(texts)  # begins with BOS
         ids = torch.tensor([row.ids for row in batch])
         mask = torch.tensor([row.attention_mask for row in batch])
-        logits = self.model(input_ids=ids, attention_mask=mask).logits
+        logits = self.model(input_ids=ids, attention_mask=mask).logits.float()
         nll = F.cross_entropy(logits[:, :-1].transpose(1, 2), ids[:, 1:], reduction="none")
         kept = mask[:, 1:].float()
         return (-(nll * kept).sum(1) / kept.sum(1)).tolist()

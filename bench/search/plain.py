@@ -19,6 +19,7 @@ from keys import Key, branch_position
 class Search:
     def __init__(self, request):
         torch.set_num_threads(request.get("threads", 2))
+        networks.DTYPE = getattr(torch, request.get("dtype", "float32"))
         kind = json.loads((Path(request["model"]) / "config.json").read_text())["model_type"]
         self.denoiser = {"llada": networks.Llada, "mdlm": networks.Dit}[kind](request["model"])
         tokenizer = request.get("tokenizer") or request["model"]

@@ -119,11 +119,12 @@ def race(case, args, environment, theirs):
     name, model, reward, (beam, width), (length, min_length), requests = case
     command = [args.binary, "bench", "--searches", "-", "--quiet", "--threads", str(args.threads), "--model", model]
     command += ["--reward", reward, "--beam-width", str(beam), "--tree-width", str(width)]
-    command += ["--length", str(length), "--min-length", str(min_length)]
+    command += ["--length", str(length), "--min-length", str(min_length), "--precision", args.precision]
     ours = Side(command, environment)
     peak = ours.read()["gflops"]
     eos, never = specials(model)
-    theirs.ask(dict(do="load", model=model, reward=reward, threads=args.threads, eos=eos, never=never))
+    dtype = {"f32": "float32", "bf16": "bfloat16"}[args.against]
+    theirs.ask(dict(do="load", dtype=dtype, model=model, reward=reward, threads=args.threads, eos=eos, never=never))
     rows = []
     for request in requests:
         masks = request.pop("masks", None)
@@ -173,6 +174,8 @@ def main():
     parser.add_argument("--length", type=int, default=None, help="tokens of a pocket search (default 48, quick 12)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cpu", action="store_true", help="compare CPU time, untimed steps included; only fair with --threads 1")
+    parser.add_argument("--precision", choices=["f32", "bf16", "int8", "auto"], default="f32", help="of our products")
+    parser.add_argument("--against", choices=["f32", "bf16"], default="f32", help="what PyTorch computes in")
     parser.add_argument("--only", default="", help="run cases whose name contains this")
     parser.add_argument("--quick", action="store_true", help="short searches, two layers in the large models")
     parser.add_argument("--json", action="store_true", help="one JSON object per case on standard output")
