@@ -82,7 +82,7 @@ class Run:
             kept += stories.split(more)[0]
         self.held = held_out_windows(held, self.tokenizer, limit=48)
         self.clock, self.step, self.tokens = 0.0, 0, 0
-        self.optimizers = optim.build(self.model, args.optimizer, args.lr)
+        self.optimizers = optim.build(self.model, args.optimizer, args.lr, dtype=torch.bfloat16 if args.bf16 else torch.float32)
         self.average = {name: value.clone() for name, value in self.model.state_dict().items()}
         if args.resume:
             self.restore(torch.load(args.resume))

@@ -18,6 +18,9 @@ pub trait Disk: Write {
     fn sync(&mut self) -> io::Result<()>;
     /// Cuts the file to a length and goes to its end.
     fn cut(&mut self, length: u64) -> io::Result<()>;
+    /// Lets others write. Closing is not enough: a program that is being started has a copy of every open
+    /// file until it runs, and with it the lock.
+    fn release(&mut self) {}
 }
 
 impl Disk for File {
@@ -29,11 +32,16 @@ impl Disk for File {
         self.set_len(length)?;
         self.seek(SeekFrom::Start(length)).map(|_| ())
     }
+
+    fn release(&mut self) {
+        // A lock that cannot be given back ends with the process.
+        self.unlock().ok();
+    }
 }
 
 /// A file that this process alone appends to.
 #[derive(Debug)]
-pub struct Growing<D = File> {
+pub struct Growing<D: Disk = File> {
     path: PathBuf,
     disk: D,
     length: u64,
@@ -111,6 +119,12 @@ impl<D: Disk> Growing<D> {
         self.disk.cut(length)?;
         self.length = length;
         self.disk.sync()
+    }
+}
+
+impl<D: Disk> Drop for Growing<D> {
+    fn drop(&mut self) {
+        self.disk.release();
     }
 }
 

@@ -101,6 +101,19 @@ fn a_crash_while_resuming_is_a_crash_like_any_other() {
     }
 }
 
+#[test]
+fn a_file_that_is_left_can_be_opened_again_while_a_starting_program_still_has_a_copy_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.jsonl");
+    let (file, _) = Growing::open(&path).unwrap();
+    // What a child has between fork and exec.
+    let copy = file.disk().try_clone().unwrap();
+    assert!(Growing::open(&path).is_err(), "two writers");
+    drop(file);
+    assert!(Growing::open(&path).is_ok(), "the lock outlived its file");
+    drop(copy);
+}
+
 /// A disk that takes a few bytes at a time, is interrupted now and then, and is full at some point.
 #[derive(Default)]
 struct Poor {
