@@ -43,10 +43,22 @@ fn is_fluency(spec: &Spec) -> bool {
     )
 }
 
+/// Tokens tried per position under rules: trying one costs next to nothing, and a word that is asked for
+/// is seldom among the likeliest few.
+pub(crate) const BEAM_UNDER_RULES: usize = 32;
+
+/// Whether a reward is made of rules alone.
+fn is_rules(spec: &Spec) -> bool {
+    spec.leaves().iter().all(|(_, leaf)| matches!(leaf, Leaf::Rule(_)))
+}
+
 /// The options of a method under a preset, where they differ from its paper's.
 pub(crate) fn options(method: &str, preset: Preset, reward: &Spec) -> Map<String, Value> {
     let options = match (preset, method) {
         (Preset::Plain, "treasure") if is_fluency(reward) => json!({"variety": 1.0}),
+        (Preset::Plain, "treasure") if is_rules(reward) => json!({
+            "order": "confidence", "prior": 0.02, "variety": 1.0, "beam_width": BEAM_UNDER_RULES
+        }),
         (Preset::Plain, "treasure") => {
             json!({"order": "confidence", "prior": 0.02, "variety": 1.0})
         }
