@@ -30,10 +30,25 @@ def denoiser(directory, data, count):
     ids = [tokenizer.encode(text).ids for text, _ in held]
     ids = torch.tensor([row[:128] for row in ids if len(row) >= 128][:count])
     bound, by_share = diffusion.nelbo(model, ids, strata=32)
-    yield line("NELBO, nats per token (bar 1.9)", np.mean, bound.numpy())
+    yield line("NELBO, nats per token of its own vocabulary", np.mean, bound.numpy())
+    yield line("NELBO, nats per token of the scorer's vocabulary", np.mean, in_old_tokens(model, tokenizer, held, directory, 100))
     for low in range(4):
         part = by_share[:, 8 * low : 8 * low + 8].mean(1)
         yield f"  cross-entropy of masked tokens, masked share {low}/4 to {low + 1}/4: {part.mean():.3f}"
+
+
+def in_old_tokens(model, tokenizer, held, directory, count):
+    """The bound of one and the same text for any vocabulary: nats per token of the scorer's, which was the denoiser's first."""
+    old = Tokenizer.from_file(str(Path(directory).parent / "scorer" / "tokenizer.json"))
+    bounds = []
+    for text, _ in held:
+        ids = old.encode(text).ids
+        if len(ids) < 128 or len(bounds) == count:
+            continue
+        own = tokenizer.encode(old.decode(ids[1:128], skip_special_tokens=False)).ids
+        bound, _ = diffusion.nelbo(model, torch.tensor([own]), strata=32, seed=len(bounds))
+        bounds.append(bound.item() * (len(own) - 1) / 127)
+    return np.array(bounds)
 
 
 def probabilities(judge, texts):
