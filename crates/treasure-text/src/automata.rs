@@ -30,6 +30,7 @@
 
 mod best;
 mod cache;
+mod compose;
 mod dfa;
 mod error;
 mod functions;
@@ -47,6 +48,7 @@ mod schema;
 mod scores;
 mod search;
 mod span;
+mod spelling;
 mod tables;
 mod tokenizer;
 mod trie;
