@@ -33,6 +33,7 @@ mod cache;
 mod compose;
 mod dfa;
 mod error;
+mod exponentials;
 mod functions;
 mod lattice;
 mod length;
