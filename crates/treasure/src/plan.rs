@@ -444,7 +444,8 @@ fn rule(request: &Request) -> Result<Option<Rule>> {
     if given.len() > 1 {
         return Err(Error::request(
             "constraint: expected one of matches, json_schema and choices, got several",
-        ));
+        )
+        .with_hint("say what must hold in one of them"));
     }
     let Some(rule) = given.into_iter().next() else { return Ok(None) };
     if request.template.is_some() {

@@ -29,7 +29,7 @@ use crate::{
 Examples:
   treasure refine \"The old dog was sad.\" --reward sentiment=positive
   treasure refine \"The old dog was sad.\" --reward sentiment=positive --keep \"old dog\"
-  treasure refine \"The old dog was sad.\" --reward sentiment=positive --matches 'The old dog( [a-z]+)+\\.'
+  treasure refine \"The old dog was sad.\" --reward sentiment=positive --matches \"The old .*\"
   treasure refine --file rows.jsonl --reward cola --rounds 8 --out better.jsonl
 
 A share of the text is masked again and searched anew; what is better is kept, and where nothing is,
