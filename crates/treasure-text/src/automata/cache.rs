@@ -9,12 +9,15 @@ use super::{Dfa, Limits, Pattern, Result, Tables, Vocabulary};
 /// Tables that are kept; a process that serves strangers must not keep them all.
 const KEPT: usize = 64;
 
+/// What a pattern was built into.
+type Built = (Arc<Dfa>, Arc<Tables>);
+
 /// The tables of one vocabulary, by pattern.
 #[derive(Debug)]
 pub struct Cache {
     vocabulary: Arc<Vocabulary>,
     limits: Limits,
-    tables: Mutex<FxHashMap<Pattern, (Arc<Dfa>, Arc<Tables>)>>,
+    tables: Mutex<FxHashMap<Pattern, Built>>,
 }
 
 impl Cache {
@@ -38,7 +41,7 @@ impl Cache {
         Ok(self.built(pattern)?.0)
     }
 
-    fn built(&self, pattern: &Pattern) -> Result<(Arc<Dfa>, Arc<Tables>)> {
+    fn built(&self, pattern: &Pattern) -> Result<Built> {
         let known = || self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(built) = known().get(pattern) {
             return Ok(built.clone());
