@@ -242,7 +242,7 @@ fn fim(limits: &Limits) -> Value {
 
 fn refine(limits: &Limits) -> Value {
     let mut fields = common(limits);
-    for other in constraint::FIELDS.iter().copied().chain(["max_tokens", "min_tokens"]) {
+    for other in ["max_tokens", "min_tokens"] {
         fields.shift_remove(other);
     }
     let input = json!({

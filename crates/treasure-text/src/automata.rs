@@ -30,8 +30,10 @@
 
 mod best;
 mod cache;
+mod compose;
 mod dfa;
 mod error;
+mod exponentials;
 mod functions;
 mod lattice;
 mod length;
@@ -47,6 +49,7 @@ mod schema;
 mod scores;
 mod search;
 mod span;
+mod spelling;
 mod tables;
 mod tokenizer;
 mod trie;

@@ -46,15 +46,36 @@ impl Rule {
         }
     }
 
+    /// The same for a text that keeps its number of tokens: choices that take another number do not come.
+    #[must_use]
+    pub fn in_as_many_tokens(self) -> Self {
+        match self {
+            Self::Choices(choices) => {
+                let choices: Vec<_> =
+                    choices.iter().map(|text| regex_syntax::escape(text)).collect();
+                Self::Regex(choices.join("|"))
+            }
+            other => other,
+        }
+    }
+
     /// Checks what needs no vocabulary: that it can be read, and is not too large.
     pub fn check(&self) -> Result<()> {
         self.pattern().dfa(&Limits::default())?;
         Ok(())
     }
 
-    /// Whether a text satisfies it.
-    pub fn accepts(&self, text: &str) -> Result<bool> {
-        Ok(self.pattern().dfa(&Limits::default())?.accepts(text.as_bytes()))
+    /// Checks that a text satisfies it; else, how much of its beginning some text that does begins with.
+    pub fn accepts<'t>(&self, text: &'t str) -> Result<Result<(), &'t str>> {
+        let dfa = self.pattern().dfa(&Limits::default())?;
+        if dfa.accepts(text.as_bytes()) {
+            return Ok(Ok(()));
+        }
+        let mut bytes = dfa.begins(text.as_bytes());
+        while !text.is_char_boundary(bytes) {
+            bytes -= 1;
+        }
+        Ok(Err(&text[..bytes]))
     }
 }
 
@@ -137,33 +158,44 @@ impl Rules {
         tokens: usize,
         drops_space: bool,
     ) -> Result<()> {
-        let span_of = |choice: &String, tokens: usize| -> Result<Span> {
-            let pattern = Pattern::choices([choice]);
-            let pattern = if drops_space { pattern.dropping_first_space() } else { pattern };
-            let tables = self.cache.tables(&pattern)?;
-            Ok(match start.ends.is_empty() {
-                true => Span::exactly(tables, tokens),
-                false => Span::new(tables, tokens),
-            })
+        // By choice, the numbers of tokens that spell it.
+        let spellings = |choice: &String| -> Vec<Vec<bool>> {
+            let spelt = |text: &str| self.cache.vocabulary().spellings(text.as_bytes());
+            match drops_space {
+                true if choice.starts_with(' ') => vec![spelt(&format!(" {choice}"))],
+                true => vec![spelt(&format!(" {choice}")), spelt(choice)],
+                false => vec![spelt(choice)],
+            }
         };
-        let fits = |tokens: usize| {
-            let fits = |choice| span_of(choice, tokens).is_ok_and(|span| span.check().is_ok());
-            choices.iter().find(|choice| !fits(choice))
+        let known: Vec<Vec<Vec<bool>>> = choices.iter().map(spellings).collect();
+        let exact = start.ends.is_empty();
+        let outside = |tokens: usize| {
+            let fits = |spelt: &Vec<bool>| match exact {
+                true => spelt.get(tokens) == Some(&true),
+                false => spelt.iter().take(tokens + 1).any(|&spelt| spelt),
+            };
+            known.iter().position(|spellings| !spellings.iter().any(fits))
         };
-        let Some(outside) = fits(tokens) else { return Ok(()) };
-        let enough = (tokens + 1..=tokens + 64).find(|&more| fits(more).is_none());
-        let what = match start.ends.is_empty() {
-            true => format!("choice {outside:?} of a hole"),
-            false => format!("choices: {outside:?}"),
+        let Some(at) = outside(tokens) else { return Ok(()) };
+        let outsider = &choices[at];
+        let enough = (tokens + 1..=tokens + 64).find(|&more| outside(more).is_none());
+        let what = match exact {
+            true => format!("choice {outsider:?} of a hole"),
+            false => format!("choices: {outsider:?}"),
         };
         let one = if tokens == 1 { "token" } else { "tokens" };
         let error = Error::expected(what, format!("a text of {tokens} {one}"), "another length");
         Err(match enough {
-            Some(enough) if start.ends.is_empty() => {
+            Some(enough) if exact => {
                 error.with_hint(format!("write the hole as [MASK:{enough}|choices:…]"))
             }
             Some(enough) => error.with_hint(format!("raise the length to {enough}")),
             None => error,
         })
+    }
+
+    /// Whether a text satisfies a rule, whose automaton is built once.
+    pub fn accept(&self, rule: &Rule, text: &str) -> Result<bool> {
+        Ok(self.cache.dfa(&rule.pattern())?.accepts(text.as_bytes()))
     }
 }

@@ -294,6 +294,7 @@ impl Plan {
             }
         };
         Ok(match &self.rule {
+            Some(rule) if self.given.is_some() => start.with_rule(rule.clone().in_as_many_tokens()),
             Some(rule) => start.with_rule(rule.clone()),
             None => start,
         })
@@ -443,7 +444,8 @@ fn rule(request: &Request) -> Result<Option<Rule>> {
     if given.len() > 1 {
         return Err(Error::request(
             "constraint: expected one of matches, json_schema and choices, got several",
-        ));
+        )
+        .with_hint("say what must hold in one of them"));
     }
     let Some(rule) = given.into_iter().next() else { return Ok(None) };
     if request.template.is_some() {
@@ -503,11 +505,14 @@ fn given(request: &Request) -> Result<Option<Given>> {
             return Err(Error::request("keep: expected no constraint beside it, got one")
                 .with_hint("leave keep out, or write what stays into the pattern"));
         }
-        if !rule.accepts(text)? {
+        if let Err(begins) = rule.accepts(text)? {
             return Err(Error::request(format!(
                 "text: expected one that satisfies the constraint, got {text:?}"
             ))
-            .with_hint("a refinement stays within the constraint, so it begins there"));
+            .with_hint(format!(
+                "a refinement stays within the constraint, so it begins there; texts that satisfy it \
+                 begin like this one up to {begins:?}"
+            )));
         }
     }
     let method = request.method.as_deref().unwrap_or("treasure");

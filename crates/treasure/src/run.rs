@@ -239,8 +239,8 @@ impl Parts {
         let hurry = Hurry::new(found.stopped);
         let (reward, rewards) = self.rewards(pipeline, &found, &hurry)?;
         let continuation = rendered.continuation().to_string();
-        if let Some(rule) = &plan.rule
-            && !rule.accepts(&continuation)?
+        if let (Some(rule), Some(rules)) = (&plan.rule, &self.rules)
+            && !rules.accept(rule, &continuation)?
         {
             // The tables say otherwise, so decoding did something that they do not know.
             return Err(Error::new(

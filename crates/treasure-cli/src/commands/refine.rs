@@ -29,10 +29,13 @@ use crate::{
 Examples:
   treasure refine \"The old dog was sad.\" --reward sentiment=positive
   treasure refine \"The old dog was sad.\" --reward sentiment=positive --keep \"old dog\"
+  treasure refine \"The old dog was sad.\" --reward sentiment=positive --matches \"The old .*\"
   treasure refine --file rows.jsonl --reward cola --rounds 8 --out better.jsonl
 
 A share of the text is masked again and searched anew; what is better is kept, and where nothing is,
 the given bytes come back. Rows are those of `generate`, with `before` and `reward_before`.
+
+A constraint is on the whole text, which must satisfy it already: every text on the way does.
 
 A file holds one text a line; a file that ends in .jsonl holds rows with `text`, whose own fields are
 carried on. `-` is standard input, a text a line.")]
@@ -74,7 +77,11 @@ fn share(text: &str) -> Result<(f64, f64), String> {
 
 impl Asks for Refine {
     fn asks(field: &Field) -> bool {
-        matches!(field.group, Group::Model | Group::Checkpoint | Group::Reward | Group::Refine)
+        let groups = matches!(
+            field.group,
+            Group::Model | Group::Checkpoint | Group::Reward | Group::Refine | Group::Constraint
+        );
+        groups
             || field.name.starts_with("max_")
             || matches!(
                 field.name,

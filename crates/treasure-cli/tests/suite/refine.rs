@@ -76,6 +76,45 @@ fn what_is_kept_stays_and_the_rest_may_change() {
 }
 
 #[test]
+fn a_text_that_satisfies_a_constraint_is_refined_within_it_and_another_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let schema = dir.path().join("mood.json").display().to_string();
+    let of =
+        r#"{"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}"#;
+    fs::write(&schema, of).unwrap();
+    let pattern = r"The lake was [a-z ]+ old\.";
+    let json = r#"{"mood": "cold and old"}"#;
+    for (text, flag, value) in [
+        (TEXT, "--matches", pattern),
+        (json, "--json-schema", schema.as_str()),
+        ("The lake", "--choices", "The lake,The horse,A lake was seen"),
+    ] {
+        let row = rows(&refine(&[text, flag, value, "--json", "--rounds", "3"], 0)).remove(0);
+        let got = row["text"].as_str().unwrap();
+        assert_eq!((&row["before"], &row["method"]), (&text.into(), &"refine".into()));
+        assert!(number(&row, "reward") >= number(&row, "reward_before"), "{row}");
+        let holds = match flag {
+            "--matches" => regex::Regex::new(&format!("^(?:{pattern})$")).unwrap().is_match(got),
+            "--choices" => value.split(',').any(|choice| choice == got),
+            _ => serde_json::from_str::<Value>(got).is_ok_and(|read| read["mood"].is_string()),
+        };
+        assert!(holds, "{flag}: {got}");
+    }
+    // More than the given bytes came out of it.
+    let row = rows(&refine(&[TEXT, "--matches", pattern, "--json"], 0)).remove(0);
+    assert_ne!(row["text"], TEXT);
+    for (wrong, message) in [
+        (&["--matches", "The lake is .*"][..], "begin like this one up to \"The lake \""),
+        (&["--matches", "The lake .*", "--keep", "lake"], "write what stays into the pattern"),
+        (&["--matches", "a", "--choices", "b"], "expected one of matches, json_schema and choices"),
+        (&["--matches", "((a{0,99}){0,99}){0,99}"], "nodes of the regex: expected at most"),
+    ] {
+        let told = stderr(&refine(&[&[TEXT], wrong].concat(), 2));
+        assert!(told.contains(message) && told.contains("hint: "), "{wrong:?}: {told}");
+    }
+}
+
+#[test]
 fn files_of_texts_or_rows_are_refined_in_order_and_a_run_can_be_continued() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();

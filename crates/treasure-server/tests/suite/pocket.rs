@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use treasure_server::{App, ServeOptions};
 
-use crate::call::{complete, get};
+use crate::call::{complete, get, post};
 
 #[tokio::test]
 async fn the_pocket_models_write_towards_a_reward_in_frames() {
@@ -36,6 +36,28 @@ async fn the_pocket_models_write_towards_a_reward_in_frames() {
     assert_eq!(spelt, format!("The old dog{}", choice["text"].as_str().unwrap()));
     assert!(tokens.iter().filter(|token| token.get("p").is_some()).count() >= 1);
     forms_of_output_hold(&app).await;
+    refinements_stay_within_a_form_of_output(&app).await;
+}
+
+async fn refinements_stay_within_a_form_of_output(app: &std::sync::Arc<App>) {
+    let before = "The old dog was very sad.";
+    for (field, form) in [
+        ("guided_regex", json!("The old dog was [a-z ]+\\.")),
+        ("guided_choice", json!([before, "The old dog was very nice.", "A dog."])),
+        ("structured_outputs", json!({"regex": "The old [a-z ]+ sad\\."})),
+    ] {
+        let own = json!({"reward": "sentiment=positive", "rounds": 3});
+        let mut body = json!({"model": "pocket", "input": before, "seed": 1, "treasure": own});
+        body[field] = form;
+        let answer = post(app, "/v1/refine", body).await.ok();
+        let text = answer["choices"][0]["text"].as_str().unwrap();
+        let holds = match field {
+            "guided_regex" => text.starts_with("The old dog was ") && text.ends_with('.'),
+            "guided_choice" => [before, "The old dog was very nice."].contains(&text),
+            _ => text.starts_with("The old ") && text.ends_with(" sad."),
+        };
+        assert!(holds, "{field}: {text}");
+    }
 }
 
 async fn forms_of_output_hold(app: &std::sync::Arc<App>) {

@@ -4,17 +4,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use super::{Limits, Pattern, Result, Tables, Vocabulary};
+use super::{Dfa, Limits, Pattern, Result, Tables, Vocabulary};
 
 /// Tables that are kept; a process that serves strangers must not keep them all.
 const KEPT: usize = 64;
+
+/// What a pattern was built into.
+type Built = (Arc<Dfa>, Arc<Tables>);
 
 /// The tables of one vocabulary, by pattern.
 #[derive(Debug)]
 pub struct Cache {
     vocabulary: Arc<Vocabulary>,
     limits: Limits,
-    tables: Mutex<FxHashMap<Pattern, Arc<Tables>>>,
+    tables: Mutex<FxHashMap<Pattern, Built>>,
 }
 
 impl Cache {
@@ -30,9 +33,18 @@ impl Cache {
 
     /// The tables of a pattern, built the first time it is asked for.
     pub fn tables(&self, pattern: &Pattern) -> Result<Arc<Tables>> {
+        Ok(self.built(pattern)?.1)
+    }
+
+    /// The automaton of a pattern whose tables are asked for as well.
+    pub fn dfa(&self, pattern: &Pattern) -> Result<Arc<Dfa>> {
+        Ok(self.built(pattern)?.0)
+    }
+
+    fn built(&self, pattern: &Pattern) -> Result<Built> {
         let known = || self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tables) = known().get(pattern) {
-            return Ok(tables.clone());
+        if let Some(built) = known().get(pattern) {
+            return Ok(built.clone());
         }
         // Built outside the lock: another thread may build the same, and then the first one stays.
         let dfa = pattern.dfa(&self.limits)?;
@@ -41,7 +53,7 @@ impl Cache {
         if known.len() >= KEPT {
             known.clear();
         }
-        Ok(known.entry(pattern.clone()).or_insert(tables).clone())
+        Ok(known.entry(pattern.clone()).or_insert((Arc::new(dfa), tables)).clone())
     }
 
     /// Forgets all tables.

@@ -105,6 +105,16 @@ impl Dfa {
         self.table.accepting[state as usize]
     }
 
+    /// How many bytes of a text some matching text begins with.
+    pub fn begins(&self, text: &[u8]) -> usize {
+        let mut state = self.table.start;
+        let leads = |byte: &&u8| {
+            state = self.table.step(state, **byte);
+            state != DEAD
+        };
+        text.iter().take_while(leads).count()
+    }
+
     /// The texts of which this automaton sees all but one leading space: `" " L`, and what of `L` does not
     /// start with a space. For places where rendering drops a space.
     #[must_use]

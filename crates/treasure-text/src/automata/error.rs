@@ -54,7 +54,7 @@ pub enum Error {
         tokens: usize,
     },
     /// Something would grow beyond its limit.
-    #[error("{what}: expected at most {limit}, got {got}; simplify the pattern or raise the limit")]
+    #[error("{what}: expected at most {limit}, got {got}")]
     TooLarge {
         /// What would grow.
         what: &'static str,
@@ -126,7 +126,11 @@ impl Hint for Error {
             Self::TooLong { longest, .. } => {
                 format!("lower the minimum length to {longest} or leave it out").into()
             }
-            Self::TooLarge { .. } => "bound repetitions and lengths more tightly".into(),
+            Self::TooLarge { .. } => {
+                "such a constraint takes too long or too much memory to build: bound repetitions and \
+                 lengths more tightly, or split it over several holes"
+                    .into()
+            }
             Self::Regex { .. } => {
                 "look-around, back-references and \\b are not supported: write it without".into()
             }

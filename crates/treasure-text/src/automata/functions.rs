@@ -8,7 +8,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use super::{
-    Error, Result,
+    Error, Limits, Result,
     dfa::{DEAD, Table},
 };
 
@@ -23,7 +23,9 @@ pub(super) struct Functions<'a> {
     /// `steps[map * width + class]`, or [`UNKNOWN`].
     steps: Vec<u32>,
     pairs: usize,
-    max_pairs: usize,
+    /// Pairs that were looked at.
+    looked: usize,
+    limits: Limits,
 }
 
 /// The map that leads nowhere.
@@ -33,9 +35,9 @@ pub(super) const IDENTITY: u32 = 1;
 const UNKNOWN: u32 = u32::MAX;
 
 impl<'a> Functions<'a> {
-    pub fn new(table: &'a Table, max_pairs: usize) -> Result<Self> {
+    pub fn new(table: &'a Table, limits: Limits) -> Result<Self> {
         let (maps, index, steps) = (Vec::new(), FxHashMap::default(), Vec::new());
-        let mut this = Self { table, maps, index, steps, pairs: 0, max_pairs };
+        let mut this = Self { table, maps, index, steps, pairs: 0, looked: 0, limits };
         this.intern(Vec::new())?;
         this.intern((0..table.accepting.len() as u32).map(|state| (state, state)).collect())?;
         Ok(this)
@@ -46,6 +48,14 @@ impl<'a> Functions<'a> {
         let class = usize::from(self.table.classes[usize::from(byte)]);
         let at = map as usize * self.table.width + class;
         if self.steps[at] == UNKNOWN {
+            self.looked += self.maps[map as usize].len();
+            if self.looked > self.limits.max_steps {
+                return Err(Error::TooLarge {
+                    what: "steps to walk the vocabulary",
+                    limit: self.limits.max_steps,
+                    got: format!("more, from {} states", self.table.accepting.len()),
+                });
+            }
             let next = |&(from, to): &(u32, u32)| {
                 let next = self.table.row(to)[class];
                 (next != DEAD).then_some((from, next))
@@ -66,10 +76,10 @@ impl<'a> Functions<'a> {
         }
         // A map's row of steps counts as well: it may be the larger part.
         self.pairs += pairs.len() + self.table.width / 2;
-        if self.pairs > self.max_pairs {
+        if self.pairs > self.limits.max_pairs {
             return Err(Error::TooLarge {
                 what: "pairs of states that tokens connect",
-                limit: self.max_pairs,
+                limit: self.limits.max_pairs,
                 got: format!("more, from {} states", self.table.accepting.len()),
             });
         }

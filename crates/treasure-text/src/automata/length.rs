@@ -17,8 +17,34 @@ impl Tables {
     /// The lengths, in tokens, of the texts that match.
     pub fn lengths(&self) -> Lengths {
         // Every state is useful, so a match is reached from the start.
-        let shortest = (0..).zip(Sets::from_start(self)).find(|(_, set)| set.accepts());
-        Lengths { shortest: shortest.map_or(0, |(n, _)| n), longest: self.longest() }
+        let mut start = vec![0; self.states().div_ceil(64)];
+        start[0] = 1 << Self::START;
+        Lengths { shortest: self.nearest_match(start).unwrap_or(0), longest: self.longest() }
+    }
+
+    /// The fewest tokens that lead from one of these states to a match: breadth-first, so that every state
+    /// is met once.
+    fn nearest_match(&self, mut met: Vec<u64>) -> Option<usize> {
+        let mut here: Vec<u32> = bits(&met).collect();
+        for tokens in 0.. {
+            if here.iter().any(|&state| self.may_end(state)) {
+                return Some(tokens);
+            }
+            let mut next = Vec::new();
+            for edge in here.iter().flat_map(|&state| self.edges_from(state)) {
+                let to = self.edge(edge).to;
+                let (word, bit) = (to as usize / 64, 1 << (to % 64));
+                if to != self.end_of_text() && met[word] & bit == 0 {
+                    met[word] |= bit;
+                    next.push(to);
+                }
+            }
+            if next.is_empty() {
+                return None;
+            }
+            here = next;
+        }
+        None
     }
 
     /// The longest way from the start to a match, if no state is met twice on any.
@@ -54,12 +80,16 @@ impl Span {
     pub fn check(&self) -> Result<()> {
         let (len, min_len) = (self.len(), self.shortest_allowed());
         let tables = self.tables();
-        // Beyond `len`, a match that can be reached at all is reached within as many steps as states.
-        let last = len.saturating_add(tables.states());
-        let mut fits = (0..=last).zip(Sets::from_start(tables)).skip(min_len);
-        match fits.find(|(_, set)| set.accepts()) {
-            Some((length, _)) if length <= len => Ok(()),
-            Some((shortest, _)) => Err(Error::TooShort { len, shortest }),
+        tables.check_positions(len)?;
+        let mut last = None;
+        for (length, set) in (0..=len).zip(Sets::from_start(tables)) {
+            if length >= min_len && set.accepts() {
+                return Ok(());
+            }
+            last = Some(set.states);
+        }
+        match last.and_then(|states| tables.nearest_match(states)) {
+            Some(more) => Err(Error::TooShort { len, shortest: len + more }),
             None => {
                 let longest = tables.lengths().longest.unwrap_or(0);
                 Err(Error::TooLong { min_len, longest })

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use treasure_core::TokenId;
 
-use super::{Error, Lattice, Result, Tables, scores::check_row, tables::Edge};
+use super::{Error, Lattice, Result, Tables, exponentials, scores::check_row, tables::Edge};
 
 /// No mass.
 const NONE: f64 = f64::NEG_INFINITY;
@@ -58,14 +58,13 @@ impl Rows {
     /// Reads the row of a position once.
     fn set(&mut self, tables: &Tables, position: usize, row: &[f32]) -> Result<()> {
         check_row(tables, position, row)?;
-        let largest = f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+        let largest = f64::from(exponentials::largest(row));
         if largest == NONE {
             return Ok(());
         }
         let mut classes = vec![0.0; tables.classes() + 1];
-        for (&score, &class) in row.iter().zip(tables.class_of_tokens()) {
-            classes[class as usize] += (f64::from(score) - largest).exp();
-        }
+        let class_of = tables.class_of_tokens();
+        exponentials::each(row, largest, |token, exp| classes[class_of[token] as usize] += exp);
         let total = classes.iter().sum::<f64>();
         self.totals[position] = largest + total.ln();
         let to = &mut self.groups[position * tables.groups()..][..tables.groups()];
@@ -191,14 +190,25 @@ impl Mass {
     /// # Panics
     /// If the position is outside the span.
     pub fn marginals(&mut self, position: usize, row: &[f32], out: &mut Vec<f64>) -> Result<()> {
+        self.marginals_as(position, row, out, |log_p| log_p)
+    }
+
+    /// The same as other numbers.
+    pub(super) fn marginals_as<T: Copy>(
+        &mut self,
+        position: usize,
+        row: &[f32],
+        out: &mut Vec<T>,
+        number: impl Fn(f64) -> T,
+    ) -> Result<()> {
         self.settle(position, position + 1);
         let tables = self.lattice.span().tables();
         let states = tables.states();
         check_row(tables, position, row)?;
         out.clear();
         if let Some(token) = self.lattice.fill()[position] {
-            out.resize(row.len(), NONE);
-            out[token as usize] = 0.0;
+            out.resize(row.len(), number(NONE));
+            out[token as usize] = number(0.0);
             return Ok(());
         }
         // Per group, what the other positions bring; behind an end the row itself brings nothing.
@@ -222,14 +232,16 @@ impl Mass {
         }
         let total = self.rows.totals[position];
         let rest: Vec<f64> = classes.into_iter().map(|sum| close(sum) - all - total).collect();
+        let class_of = tables.class_of_tokens();
         let total = |(&score, &class): (&f32, &u32)| f64::from(score) + rest[class as usize];
-        out.extend(row.iter().zip(tables.class_of_tokens()).map(total));
+        out.extend(row.iter().zip(class_of).map(total).map(&number));
         if padding.1 > 0.0 {
             let padding = close(padding) - all;
             for (end, share) in self.ends(row) {
                 let mut sum = EMPTY;
-                [out[end as usize], padding + share].into_iter().for_each(|t| add(&mut sum, t));
-                out[end as usize] = close(sum);
+                let own = total((&row[end as usize], &class_of[end as usize]));
+                [own, padding + share].into_iter().for_each(|term| add(&mut sum, term));
+                out[end as usize] = number(close(sum));
             }
         }
         Ok(())

@@ -3,15 +3,12 @@
 use rustc_hash::FxHashMap;
 
 use super::{
-    Error, Result,
+    Error, Limits, Result,
     dfa::{DEAD, Dfa, Table},
 };
 
 /// A place between two pieces of text.
 pub(super) type Node = u32;
-
-/// Nodes in all sets of the subset construction: 256 MB.
-const MAX_MEMBERS: usize = 1 << 26;
 
 /// An automaton under construction: `from` to `to` by a byte of a range, or by nothing.
 #[derive(Debug)]
@@ -93,8 +90,25 @@ impl Nfa {
         Ok(())
     }
 
-    /// The automaton of all texts that lead from `start` to `end`; `None` if there is none.
-    pub fn determinize(&self, start: Node, end: Node, max_states: usize) -> Result<Option<Dfa>> {
+    /// The automaton of all texts that lead from `start` to `end`; `None` if there is none. How many states it
+    /// has is not known before, so they and the steps to find them are counted, and it ends at a limit.
+    pub fn determinize(&self, start: Node, end: Node, limits: &Limits) -> Result<Option<Dfa>> {
+        self.counted(start, end, limits, &mut 0)
+    }
+
+    /// How many nodes it has.
+    pub fn size(&self) -> usize {
+        self.silent.len()
+    }
+
+    /// The same with the steps of several of them counted together.
+    pub fn counted(
+        &self,
+        start: Node,
+        end: Node,
+        limits: &Limits,
+        steps: &mut usize,
+    ) -> Result<Option<Dfa>> {
         let (classes, width) = self.byte_classes();
         let mut closure = Closure::new(self, end);
         let first = closure.of([start]);
@@ -103,8 +117,19 @@ impl Nfa {
         number.insert(first, 0);
         let (mut next, mut accepting) = (Vec::new(), Vec::new());
         let mut targets: Vec<Vec<Node>> = vec![Vec::new(); width];
-        let (mut at, mut members) = (0, 0);
+        let mut at = 0;
         while at < sets.len() {
+            *steps += std::mem::take(&mut closure.steps) + width;
+            if sets.len() > limits.max_states || *steps > limits.max_steps {
+                let (what, limit) = match sets.len() > limits.max_states {
+                    true => ("states of the byte automaton", limits.max_states),
+                    false => ("steps to build the byte automaton", limits.max_steps),
+                };
+                let nodes = self.silent.len();
+                let got =
+                    format!("more at {} states, from {nodes} nodes of the pattern", sets.len());
+                return Err(Error::TooLarge { what, limit, got });
+            }
             accepting.push(sets[at].binary_search(&end).is_ok());
             for &node in &sets[at] {
                 for &(low, high, to) in &self.ranges[node as usize] {
@@ -120,18 +145,14 @@ impl Nfa {
                 }
                 let set = closure.of(target.drain(..));
                 let fresh = sets.len() as u32;
-                let to = *number.entry(set.clone()).or_insert(fresh);
-                if to == fresh {
-                    members += set.len();
-                    if sets.len() >= max_states || members > MAX_MEMBERS {
-                        return Err(Error::TooLarge {
-                            what: "states of the byte automaton",
-                            limit: max_states,
-                            got: format!("more, from {} nodes of the pattern", self.silent.len()),
-                        });
+                let to = match number.get(&set) {
+                    Some(&known) => known,
+                    None => {
+                        number.insert(set.clone(), fresh);
+                        sets.push(set);
+                        fresh
                     }
-                    sets.push(set);
-                }
+                };
                 next.push(to);
             }
         }
@@ -160,17 +181,20 @@ struct Closure<'a> {
     end: Node,
     mark: Vec<u32>,
     round: u32,
+    /// Nodes and edges that were looked at: the work, and a bound of the memory.
+    steps: usize,
 }
 
 impl<'a> Closure<'a> {
     fn new(nfa: &'a Nfa, end: Node) -> Self {
-        Self { nfa, end, mark: vec![0; nfa.silent.len()], round: 0 }
+        Self { nfa, end, mark: vec![0; nfa.silent.len()], round: 0, steps: 0 }
     }
 
     fn of(&mut self, nodes: impl IntoIterator<Item = Node>) -> Box<[Node]> {
         self.round += 1;
         let mut set = Vec::new();
         for node in nodes {
+            self.steps += 1;
             if self.mark[node as usize] != self.round {
                 self.mark[node as usize] = self.round;
                 set.push(node);
@@ -179,6 +203,7 @@ impl<'a> Closure<'a> {
         let mut at = 0;
         while let Some(&node) = set.get(at) {
             at += 1;
+            self.steps += 1 + self.nfa.silent[node as usize].len();
             for &to in &self.nfa.silent[node as usize] {
                 if self.mark[to as usize] != self.round {
                     self.mark[to as usize] = self.round;

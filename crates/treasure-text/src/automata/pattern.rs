@@ -14,18 +14,31 @@ use super::{
 pub struct Limits {
     /// States of the automaton over bytes.
     pub max_states: usize,
-    /// Nodes of a schema before it is made deterministic.
+    /// Nodes of a pattern before it is made deterministic; those of an expression are estimated before it is
+    /// built.
     pub max_nodes: usize,
+    /// Steps to make a pattern deterministic, or to walk a vocabulary with it: 2²⁶ are about a second.
+    pub max_steps: usize,
     /// States × vocabulary, known before a table is built.
     pub max_product: usize,
     /// Pairs of states that tokens connect, and what is kept to find them: units of 8 bytes, counted while a
     /// table is built.
     pub max_pairs: usize,
+    /// States × positions, and what leads from one state to another × positions over 16, known before a
+    /// search: units of 16 bytes for each state of a search.
+    pub max_cells: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_states: 20_000, max_nodes: 400_000, max_product: 1 << 31, max_pairs: 1 << 25 }
+        Self {
+            max_states: 20_000,
+            max_nodes: 400_000,
+            max_steps: 1 << 26,
+            max_product: 1 << 31,
+            max_pairs: 1 << 25,
+            max_cells: 1 << 24,
+        }
     }
 }
 
@@ -102,7 +115,7 @@ fn choices_dfa(choices: &[String], limits: &Limits) -> Result<Dfa> {
     for choice in choices {
         nfa.bytes(start, choice.as_bytes(), end)?;
     }
-    nfa.determinize(start, end, limits.max_states)?.ok_or_else(|| Error::Nothing {
+    nfa.determinize(start, end, limits)?.ok_or_else(|| Error::Nothing {
         what: "choices".to_owned(),
         why: ": the list is empty".to_owned(),
     })

@@ -1,23 +1,26 @@
 //! Regular expressions, in the syntax of the `regex` crate, as automata over bytes.
 //!
 //! Guarantee: exactly the texts that the expression matches from start to end. Expressions that could
-//! match invalid UTF-8 are refused.
+//! match invalid UTF-8 are refused, and so are those whose size, estimated before anything is built, is beyond
+//! the limit.
 
 use regex_automata::{
     Anchored, MatchKind,
     dfa::{Automaton, StartKind, dense},
-    nfa::thompson,
-    util::start,
+    nfa::thompson::{self, NFA, State},
+    util::{look::Look as Assertion, primitives::StateID, start},
 };
 use regex_syntax::{
     ParserBuilder,
-    hir::{Hir, Look},
+    hir::{Class, Hir, HirKind, Look},
 };
 use rustc_hash::FxHashMap;
 
 use super::{
     Error, Limits, Result,
+    compose::composed,
     dfa::{DEAD, Dfa, Table},
+    nfa::{Nfa, Node},
 };
 
 /// The texts a regular expression matches whole.
@@ -34,7 +37,7 @@ pub(super) fn somewhere(pattern: &str, limits: &Limits) -> Result<Option<Dfa>> {
     build(pattern, hir, limits)
 }
 
-fn parse(pattern: &str, crlf: bool) -> Result<Hir> {
+pub(super) fn parse(pattern: &str, crlf: bool) -> Result<Hir> {
     let parser = ParserBuilder::new().utf8(true).crlf(crlf).nest_limit(100).build().parse(pattern);
     parser.map_err(|error| {
         // The library draws the place over several lines; the last one says what is wrong.
@@ -49,25 +52,151 @@ fn refused(pattern: &str, message: &str) -> Error {
 }
 
 fn build(pattern: &str, hir: Hir, limits: &Limits) -> Result<Option<Dfa>> {
+    let estimate = nodes(&hir);
+    if estimate > limits.max_nodes {
+        return Err(too_large(pattern, format!("about {estimate}"), limits));
+    }
+    let looks = hir.properties().look_set();
+    if looks.is_empty() {
+        return composed(pattern, &hir, limits);
+    }
+    if looks.remove(Look::Start).remove(Look::End).is_empty() {
+        return direct(pattern, &hir, limits, &mut 0);
+    }
     let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
-    // Memory in bytes that an automaton of the largest size may need.
-    let room = limits.max_states.saturating_mul(1024).max(1 << 20);
+    with_assertions(pattern, &compile(pattern, &whole, limits)?, limits)
+}
+
+fn compile(pattern: &str, hir: &Hir, limits: &Limits) -> Result<NFA> {
+    // Within the estimate by far: its own limit is in bytes.
+    let config = thompson::Config::new()
+        .which_captures(thompson::WhichCaptures::None)
+        .nfa_size_limit(Some(limits.max_nodes.saturating_mul(256)));
+    let built = thompson::Compiler::new().configure(config).build_from_hir(hir);
+    built.map_err(|error| match error.size_limit() {
+        Some(_) => too_large(pattern, "more".to_owned(), limits),
+        None => refused(pattern, &error.to_string()),
+    })
+}
+
+fn too_large(pattern: &str, got: String, limits: &Limits) -> Error {
+    let got = format!("{got}, from `{}`", shortened(pattern));
+    Error::TooLarge { what: "nodes of the regex", limit: limits.max_nodes, got }
+}
+
+/// The automaton of an expression that asserts no more than where the text starts and ends, all at once;
+/// `None` if nothing matches.
+pub(super) fn direct(
+    pattern: &str,
+    hir: &Hir,
+    limits: &Limits,
+    steps: &mut usize,
+) -> Result<Option<Dfa>> {
+    let (nfa, begin, end) = read(&compile(pattern, hir, limits)?, limits)?;
+    *steps += nfa.size();
+    nfa.counted(begin, end, limits, steps)
+}
+
+/// How many nodes an expression takes, about: repetitions are written out, and a class of characters takes
+/// one for each of its ranges.
+pub(super) fn nodes(hir: &Hir) -> usize {
+    let sum =
+        |parts: &[Hir]| parts.iter().fold(1, |all: usize, part| all.saturating_add(nodes(part)));
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => 1,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(Class::Unicode(class)) => class.ranges().len().max(1),
+        HirKind::Class(Class::Bytes(_)) => 1,
+        HirKind::Capture(capture) => nodes(&capture.sub),
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min).max(1) as usize;
+            nodes(&repetition.sub).saturating_add(1).saturating_mul(times)
+        }
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => sum(parts),
+    }
+}
+
+/// What has been read before a node: nothing, or something; and whether an assertion said that the text ends
+/// here, so that nothing may follow.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Phase {
+    at_start: bool,
+    ended: bool,
+}
+
+/// The automaton of an expression, node by node.
+fn read(from: &NFA, limits: &Limits) -> Result<(Nfa, Node, Node)> {
+    let mut nfa = Nfa::new(limits.max_nodes.saturating_mul(4));
+    let (begin, end) = (nfa.node()?, nfa.node()?);
+    let first = (from.start_anchored(), Phase { at_start: true, ended: false });
+    let mut known = FxHashMap::default();
+    known.insert(first, begin);
+    let mut left = vec![(first, begin)];
+    while let Some(((state, phase), node)) = left.pop() {
+        let mut to = |nfa: &mut Nfa, state: StateID, phase: Phase| -> Result<Node> {
+            if let Some(&node) = known.get(&(state, phase)) {
+                return Ok(node);
+            }
+            let node = nfa.node()?;
+            known.insert((state, phase), node);
+            left.push(((state, phase), node));
+            Ok(node)
+        };
+        let mut silent = |nfa: &mut Nfa, state: StateID, phase: Phase| -> Result<()> {
+            let next = to(nfa, state, phase)?;
+            nfa.silent(node, next);
+            Ok(())
+        };
+        let open = Phase { at_start: false, ended: false };
+        match from.state(state) {
+            State::ByteRange { .. } | State::Sparse(_) if phase.ended => {}
+            State::ByteRange { trans } => {
+                let next = to(&mut nfa, trans.next, open)?;
+                nfa.range(node, trans.start, trans.end, next);
+            }
+            State::Sparse(sparse) => {
+                for trans in &*sparse.transitions {
+                    let next = to(&mut nfa, trans.next, open)?;
+                    nfa.range(node, trans.start, trans.end, next);
+                }
+            }
+            State::Look { look: Assertion::Start, next } => {
+                if phase.at_start {
+                    silent(&mut nfa, *next, phase)?;
+                }
+            }
+            State::Look { look: Assertion::End, next } => {
+                silent(&mut nfa, *next, Phase { ended: true, ..phase })?;
+            }
+            State::Look { .. } | State::Dense(_) => {
+                return Err(refused("", "an assertion where there was none"));
+            }
+            State::Union { alternates } => {
+                for &next in &**alternates {
+                    silent(&mut nfa, next, phase)?;
+                }
+            }
+            State::BinaryUnion { alt1, alt2 } => {
+                silent(&mut nfa, *alt1, phase)?;
+                silent(&mut nfa, *alt2, phase)?;
+            }
+            State::Capture { next, .. } => silent(&mut nfa, *next, phase)?,
+            State::Fail => {}
+            State::Match { .. } => nfa.silent(node, end),
+        }
+    }
+    Ok((nfa, begin, end))
+}
+
+/// The automaton of an expression with assertions about words or lines.
+fn with_assertions(pattern: &str, nfa: &NFA, limits: &Limits) -> Result<Option<Dfa>> {
     let too_large = || Error::TooLarge {
         what: "states of the byte automaton",
         limit: limits.max_states,
-        got: format!("more, from the regex `{pattern}`"),
+        got: format!("more, from the regex `{}`", shortened(pattern)),
     };
-    let nfa = thompson::Compiler::new()
-        .configure(
-            thompson::Config::new()
-                .which_captures(thompson::WhichCaptures::None)
-                .nfa_size_limit(Some(room)),
-        )
-        .build_from_hir(&whole)
-        .map_err(|error| match error.size_limit() {
-            Some(_) => too_large(),
-            None => refused(pattern, &error.to_string()),
-        })?;
+    // Memory in bytes; what is spent to find an automaton grows with what it takes.
+    let room = limits.max_states.saturating_mul(256).max(1 << 20);
     let dense = dense::Builder::new()
         .configure(
             dense::Config::new()
@@ -77,7 +206,7 @@ fn build(pattern: &str, hir: Hir, limits: &Limits) -> Result<Option<Dfa>> {
                 .dfa_size_limit(Some(room))
                 .determinize_size_limit(Some(room)),
         )
-        .build_from_nfa(&nfa)
+        .build_from_nfa(nfa)
         .map_err(|error| match error.is_size_limit_exceeded() {
             true => too_large(),
             false if error.to_string().contains("word boundar") => {
@@ -86,6 +215,14 @@ fn build(pattern: &str, hir: Hir, limits: &Limits) -> Result<Option<Dfa>> {
             false => refused(pattern, &error.to_string()),
         })?;
     table(&dense, limits, too_large).map(Dfa::from_table)
+}
+
+/// The beginning of a long expression.
+fn shortened(pattern: &str) -> String {
+    match pattern.char_indices().nth(60) {
+        Some((at, _)) => format!("{}…", &pattern[..at]),
+        None => pattern.to_owned(),
+    }
 }
 
 /// Reads the transitions out of a dense automaton, which reports a match one step late.

@@ -18,6 +18,7 @@ mod value;
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::{
@@ -62,7 +63,8 @@ pub(super) fn dfa(schema: &Value, options: &SchemaOptions, limits: &Limits) -> R
         entered: Vec::new(),
         nesting: 0,
         cut: false,
-        character: None,
+        visits: 0,
+        known: FxHashMap::default(),
     };
     let (start, end) = (writer.nfa.node()?, writer.nfa.node()?);
     let first = writer.nfa.node()?;
@@ -70,8 +72,7 @@ pub(super) fn dfa(schema: &Value, options: &SchemaOptions, limits: &Limits) -> R
     writer.gap(start, first, true)?;
     writer.gap(last, end, false)?;
     let possible = writer.value(schema, "#", first, last)?;
-    let found =
-        if possible { writer.nfa.determinize(start, end, limits.max_states)? } else { None };
+    let found = if possible { writer.nfa.determinize(start, end, limits)? } else { None };
     let why = match writer.cut {
         true => format!(" within recursion depth {}", options.depth),
         false => String::new(),
@@ -92,10 +93,35 @@ struct Writer<'a> {
     nesting: usize,
     /// Whether the depth has left something out.
     cut: bool,
-    character: Option<Arc<Dfa>>,
+    /// Schemas that were entered: recursion may enter many that leave no node.
+    visits: usize,
+    /// Strings and numbers that were built, by what they were built from.
+    known: FxHashMap<Built, Option<Arc<Dfa>>>,
+}
+
+/// What an automaton inside a schema is built from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Built {
+    Character,
+    Number { low: Option<i128>, high: Option<i128>, places: u32, multiple: Option<u64> },
+    Text { pattern: Option<String>, format: Option<String>, min: usize, max: Option<usize> },
 }
 
 impl Writer<'_> {
+    /// An automaton that is built once, however often it stands in a schema; `None` if nothing matches it.
+    fn once(
+        &mut self,
+        what: Built,
+        build: impl FnOnce(&Limits) -> Result<Option<Dfa>>,
+    ) -> Result<Option<Arc<Dfa>>> {
+        if let Some(known) = self.known.get(&what) {
+            return Ok(known.clone());
+        }
+        let built = build(self.limits)?.map(Arc::new);
+        self.known.insert(what, built.clone());
+        Ok(built)
+    }
+
     /// White space between two nodes: `after` says that it follows the start, a colon or a comma.
     fn gap(&mut self, from: Node, to: Node, after: bool) -> Result<()> {
         self.nfa.silent(from, to);

@@ -87,6 +87,7 @@ pub struct Tables {
     tokens_of_class: Lists,
     /// One more than the last class for tokens that no way uses.
     class_of_token: Vec<u32>,
+    max_cells: usize,
 }
 
 impl Tables {
@@ -101,7 +102,7 @@ impl Tables {
                 got: format!("{} × {} = {product}", dfa.states(), vocabulary.size()),
             });
         }
-        let mut functions = Functions::new(&dfa.table, limits.max_pairs)?;
+        let mut functions = Functions::new(&dfa.table, *limits)?;
         let map_of_token = walk(vocabulary, &mut functions)?;
         // Classes in the order of their first token.
         let mut class_of_map = FxHashMap::default();
@@ -133,7 +134,9 @@ impl Tables {
         }
         let class = |map: &u32| class_of_map.get(map).copied().unwrap_or(NO_CLASS);
         let class_of_token = map_of_token.iter().map(class).collect();
-        Ok(Self::assemble(vocabulary.clone(), accepting, edges, groups.lists, class_of_token))
+        let lists = groups.lists;
+        let built = Self::assemble(vocabulary.clone(), accepting, edges, lists, class_of_token);
+        Ok(Self { max_cells: limits.max_cells, ..built })
     }
 
     /// Adds the end of the text and turns the lists around.
@@ -193,7 +196,23 @@ impl Tables {
             classes_of_group,
             tokens_of_class,
             class_of_token,
+            max_cells: usize::MAX,
         }
+    }
+
+    /// Refuses positions on which the states of a search would take too much memory or time.
+    pub(super) fn check_positions(&self, len: usize) -> Result<()> {
+        let per_position = self.states().max(self.edges() / 16);
+        let cells = per_position.saturating_mul(len.saturating_add(1));
+        if cells <= self.max_cells {
+            return Ok(());
+        }
+        let (states, edges) = (self.states(), self.edges());
+        Err(Error::TooLarge {
+            what: "states × positions",
+            limit: self.max_cells,
+            got: format!("{cells}, from {states} states with {edges} ways on and {len} positions"),
+        })
     }
 
     /// The vocabulary.

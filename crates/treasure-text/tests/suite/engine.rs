@@ -200,6 +200,7 @@ fn compare(seed: u64, regexes: usize) -> (usize, usize) {
             met += usize::from(case.check(&mut random));
         }
     }
+    println!("{compared} random regexes x 3 fills equal enumeration, of which {met} can be met");
     (compared, met)
 }
 

@@ -134,24 +134,6 @@ fn a_cache_builds_a_table_once() {
 }
 
 #[test]
-fn a_table_that_would_be_too_large_is_refused_before_it_is_built() {
-    let mut random = Random::new(43);
-    let limits = Limits { max_product: 100, ..Limits::default() };
-    let cache = Cache::new(vocabulary(&mut random, 30), limits);
-    let error = cache.tables(&Pattern::regex("[ab]{9}")).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "states × vocabulary: expected at most 100, got 10 × 30 = 300; simplify the pattern or raise \
-         the limit"
-    );
-    let limits = Limits { max_states: 50, ..Limits::default() };
-    let error = Pattern::regex("[ab]{99}").dfa(&limits).unwrap_err().to_string();
-    assert!(error.contains("at most 50"), "{error}");
-    let error = Pattern::regex(r"\w{60000}").dfa(&Limits::default()).unwrap_err().to_string();
-    assert!(error.contains("at most 20000"), "{error}");
-}
-
-#[test]
 fn patterns_that_cannot_be_read_say_why() {
     let say = |pattern: Pattern| pattern.dfa(&Limits::default()).unwrap_err().to_string();
     assert_eq!(

@@ -9,4 +9,5 @@ mod left_to_right;
 mod oracle;
 mod pocket;
 mod schemas;
+mod sizes;
 mod tokenizers;

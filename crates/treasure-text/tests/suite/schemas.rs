@@ -83,6 +83,10 @@ fn two_hundred_schemas_hold_for_given_data_and_for_every_text_that_is_written() 
             written += 1;
         }
     }
+    println!(
+        "{} schemas: given data as in the file, {written} texts accepted by jsonschema",
+        groups.len()
+    );
     assert!(written >= 1600);
 }
 
@@ -190,15 +194,14 @@ fn what_is_not_a_schema_is_an_error_with_its_place() {
     );
     assert_eq!(
         say(json!({"type": "array", "items": {"type": "string", "maxLength": 90}, "maxItems": 90})),
-        "states of the byte automaton: expected at most 20000, got more, from 89827 nodes of the \
-         pattern; simplify the pattern or raise the limit"
+        "states of the byte automaton: expected at most 20000, got more at 20002 states, from \
+         89827 nodes of the pattern"
     );
     assert_eq!(
         say(
             json!({"type": "array", "items": {"type": "string", "maxLength": 900}, "maxItems": 90})
         ),
-        "nodes of the pattern before it is made deterministic: expected at most 400000, got more; \
-         simplify the pattern or raise the limit"
+        "nodes of the pattern before it is made deterministic: expected at most 400000, got more"
     );
 }
 

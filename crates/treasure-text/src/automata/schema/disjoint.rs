@@ -12,13 +12,17 @@ use super::{
 /// How far references and members are followed.
 const DEPTH: usize = 8;
 
+/// Pairs of schemas that are compared; beyond, they count as alternatives that may overlap.
+const COMPARED: usize = 100_000;
+
 const TYPES: [&str; 6] = ["null", "boolean", "object", "array", "number", "string"];
 
 /// Refuses alternatives that may overlap.
 pub(super) fn check_disjoint(root: &Value, schemas: &[Value], at: &str) -> Result<()> {
+    let mut left = COMPARED;
     for (i, one) in schemas.iter().enumerate() {
         for (j, other) in schemas.iter().enumerate() {
-            if i != j && !excludes(root, one, other, DEPTH) {
+            if i != j && !excludes(root, one, other, DEPTH, &mut left) {
                 let why = format!(
                     "alternatives {} and {} may both hold; give them different types or a required \
                      key with different constants, or use anyOf",
@@ -33,7 +37,9 @@ pub(super) fn check_disjoint(root: &Value, schemas: &[Value], at: &str) -> Resul
 }
 
 /// Whether nothing written for `one` is valid under `other`, as far as can be told.
-fn excludes(root: &Value, one: &Value, other: &Value, depth: usize) -> bool {
+fn excludes(root: &Value, one: &Value, other: &Value, depth: usize, left: &mut usize) -> bool {
+    let Some(fewer) = left.checked_sub(1) else { return false };
+    *left = fewer;
     if one == &Value::Bool(false) || other == &Value::Bool(false) {
         return true;
     }
@@ -43,17 +49,17 @@ fn excludes(root: &Value, one: &Value, other: &Value, depth: usize) -> bool {
         return false;
     };
     if let Some(reference) = a.get("$ref") {
-        return resolve(root, reference, "").is_ok_and(|a| excludes(root, a, other, depth));
+        return resolve(root, reference, "").is_ok_and(|a| excludes(root, a, other, depth, left));
     }
     if let Some(reference) = b.get("$ref") {
-        return resolve(root, reference, "").is_ok_and(|b| excludes(root, one, b, depth));
+        return resolve(root, reference, "").is_ok_and(|b| excludes(root, one, b, depth, left));
     }
     for keyword in ["anyOf", "oneOf", "allOf"] {
         if let Some(parts) = a.get(keyword).and_then(Value::as_array) {
-            return parts.iter().all(|a| excludes(root, a, other, depth));
+            return parts.iter().all(|a| excludes(root, a, other, depth, left));
         }
         if let Some(parts) = b.get(keyword).and_then(Value::as_array) {
-            return parts.iter().all(|b| excludes(root, one, b, depth));
+            return parts.iter().all(|b| excludes(root, one, b, depth, left));
         }
     }
     if let Some(values) = fixed(a) {
@@ -65,7 +71,7 @@ fn excludes(root: &Value, one: &Value, other: &Value, depth: usize) -> bool {
     let types = |keywords| move |name: &&&str| allows_type(keywords, name);
     let shared: Vec<&&str> = TYPES.iter().filter(types(a)).filter(types(b)).collect();
     shared.iter().all(|name| match **name {
-        "object" => objects_exclude(root, a, b, depth),
+        "object" => objects_exclude(root, a, b, depth, left),
         "number" => numbers_exclude(a, b),
         _ => false,
     })
@@ -123,7 +129,13 @@ fn has_required(keywords: &Keywords, key: &str) -> bool {
     names.is_some_and(|names| names.iter().any(|name| name.as_str() == Some(key)))
 }
 
-fn objects_exclude(root: &Value, a: &Keywords, b: &Keywords, depth: usize) -> bool {
+fn objects_exclude(
+    root: &Value,
+    a: &Keywords,
+    b: &Keywords,
+    depth: usize,
+    left: &mut usize,
+) -> bool {
     let property = |keywords: &'_ Keywords, key: &str| {
         keywords.get("properties").and_then(|all| all.get(key)).cloned()
     };
@@ -144,7 +156,7 @@ fn objects_exclude(root: &Value, a: &Keywords, b: &Keywords, depth: usize) -> bo
     required(a).iter().any(|key| match (property(a, key), property(b, key)) {
         (_, None) => closed(b),
         // The key stands, so what `b` says about it counts whether or not `b` requires it.
-        (Some(a), Some(b)) => excludes(root, &a, &b, depth),
+        (Some(a), Some(b)) => excludes(root, &a, &b, depth, left),
         (None, Some(_)) => false,
     })
 }

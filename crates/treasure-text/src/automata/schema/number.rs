@@ -5,12 +5,12 @@
 
 use super::{
     super::{
-        Dfa, Result,
+        Dfa, Limits, Result,
         dfa::{DEAD, Table},
         nfa::{Nfa, Node},
         regex::whole,
     },
-    Writer,
+    Built, Writer,
     keywords::{Keywords, malformed, unsupported},
 };
 
@@ -37,19 +37,18 @@ impl Writer<'_> {
         let places = if integer || multiple.is_some() { 0 } else { DIGITS };
         let low = bound(keywords, at, places, Side::Low)?;
         let high = bound(keywords, at, places, Side::High)?;
-        let mut dfa = match (low, high) {
-            (None, None) => whole(if places == 0 { INTEGER } else { NUMBER }, self.limits)?,
-            _ => match between(low, high, places, self.limits.max_states)? {
-                Some(dfa) => dfa,
-                None => return Ok(false),
-            },
-        };
-        if let Some(multiple) = multiple {
-            match dfa.and(&multiples(multiple), self.limits.max_states)? {
-                Some(both) => dfa = both,
-                None => return Ok(false),
+        let built = Built::Number { low, high, places, multiple };
+        let dfa = self.once(built, |limits| {
+            let all = match (low, high) {
+                (None, None) => Some(whole(if places == 0 { INTEGER } else { NUMBER }, limits)?),
+                _ => between(low, high, places, limits)?,
+            };
+            match (all, multiple) {
+                (Some(all), Some(multiple)) => all.and(&multiples(multiple), limits.max_states),
+                (all, _) => Ok(all),
             }
-        }
+        })?;
+        let Some(dfa) = dfa else { return Ok(false) };
         self.nfa.dfa(from, &dfa, to)?;
         Ok(true)
     }
@@ -132,7 +131,7 @@ fn between(
     low: Option<i128>,
     high: Option<i128>,
     places: u32,
-    max_states: usize,
+    limits: &Limits,
 ) -> Result<Option<Dfa>> {
     let largest = 10i128.pow(DIGITS + places) - 1;
     let (low, high) = (low.unwrap_or(-largest), high.unwrap_or(largest));
@@ -141,7 +140,7 @@ fn between(
     nfa.range(start, b'-', b'-', minus);
     magnitudes(&mut nfa, start, end, low.max(0), high.min(largest), places)?;
     magnitudes(&mut nfa, minus, end, (-high).max(1), (-low).min(largest), places)?;
-    nfa.determinize(start, end, max_states)
+    nfa.determinize(start, end, limits)
 }
 
 /// Unsigned decimals from `low` to `high`, by the number of digits before the point.

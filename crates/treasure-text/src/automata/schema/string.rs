@@ -3,16 +3,16 @@
 //! Lengths count code points and patterns see the text behind the escapes. A string with a pattern is written
 //! with the shortest escapes only; control characters without a short one do not occur in it.
 
-use std::sync::Arc;
+use serde_json::Value;
 
 use super::{
     super::{
-        Dfa, Result,
+        Dfa, Error, Limits, Result,
         dfa::DEAD,
         nfa::Node,
         regex::{somewhere, whole},
     },
-    Writer,
+    Built, Writer,
     format::format_regex,
     keywords::{Keywords, malformed, size, unsupported},
 };
@@ -48,21 +48,22 @@ impl Writer<'_> {
         let (first, last) = (self.nfa.node()?, self.nfa.node()?);
         self.nfa.range(from, b'"', b'"', first);
         self.nfa.range(last, b'"', b'"', to);
-        match self.described(keywords, at)? {
-            Described::Freely => self.characters(min, max, first, last)?,
-            Described::Never => return Ok(false),
-            Described::As(mut dfa) => {
-                if min > 0 || max.is_some() {
-                    let max = max.map_or(String::new(), |max| max.to_string());
-                    let lengths = whole(&format!("(?s:.){{{min},{max}}}"), self.limits)?;
-                    match dfa.and(&lengths, self.limits.max_states)? {
-                        Some(both) => *dfa = both,
-                        None => return Ok(false),
-                    }
-                }
-                self.escaped(&dfa, first, last)?;
-            }
+        let text = |keyword: &str| keywords.get(keyword).map(ToString::to_string);
+        if keywords.get("pattern").or(keywords.get("format")).is_none() {
+            self.characters(min, max, first, last)?;
+            return Ok(true);
         }
+        let built = Built::Text { pattern: text("pattern"), format: text("format"), min, max };
+        let dfa = self.once(built, |limits| {
+            let Some(dfa) = described(keywords, at, limits)? else { return Ok(None) };
+            if min == 0 && max.is_none() {
+                return Ok(Some(dfa));
+            }
+            let max = max.map_or(String::new(), |max| max.to_string());
+            dfa.and(&whole(&format!("(?s:.){{{min},{max}}}"), limits)?, limits.max_states)
+        })?;
+        let Some(dfa) = dfa else { return Ok(false) };
+        self.escaped(&dfa, first, last)?;
         Ok(true)
     }
 
@@ -74,11 +75,8 @@ impl Writer<'_> {
         mut from: Node,
         to: Node,
     ) -> Result<()> {
-        let character = match &self.character {
-            Some(dfa) => dfa.clone(),
-            None => Arc::new(whole(CHARACTER, self.limits)?),
-        };
-        self.character = Some(character.clone());
+        let character = self.once(Built::Character, |limits| whole(CHARACTER, limits).map(Some))?;
+        let Some(character) = character else { return Ok(()) };
         for index in 0..max.unwrap_or(min) {
             if index >= min {
                 self.nfa.silent(from, to);
@@ -94,48 +92,6 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// What `pattern` and `format` say about the text.
-    fn described(&self, keywords: &Keywords, at: &str) -> Result<Described> {
-        let mut described = Described::Freely;
-        if let Some(pattern) = keywords.get("pattern") {
-            let Some(text) = pattern.as_str() else {
-                return Err(malformed(at, "pattern", "a regular expression", pattern));
-            };
-            let Ok(translated) = jsonschema_regex::to_rust_regex(text) else {
-                return Err(malformed(at, "pattern", "a regular expression", pattern));
-            };
-            let found = somewhere(&translated, self.limits).map_err(|error| match error {
-                super::super::Error::Regex { message, .. } => {
-                    unsupported(at, "pattern", format!("`{text}`: {message}"))
-                }
-                other => other,
-            })?;
-            // ECMA's `.` stops at these two and ours does not, so they do not occur.
-            let lines = whole(r"[^\u{2028}\u{2029}]*", self.limits)?;
-            described = match found {
-                Some(dfa) => Described::of(dfa.and(&lines, self.limits.max_states)?),
-                None => Described::Never,
-            };
-        }
-        if let Some(format) = keywords.get("format") {
-            let regex = format.as_str().map(format_regex);
-            let Some(regex) = regex else {
-                return Err(malformed(at, "format", "a name", format));
-            };
-            let Some(regex) = regex else {
-                let name = format.as_str().unwrap_or_default();
-                return Err(unsupported(at, "format", format!("{name}; use pattern")));
-            };
-            let dfa = whole(regex, self.limits)?;
-            described = match described {
-                Described::Freely => Described::of(Some(dfa)),
-                Described::Never => Described::Never,
-                Described::As(pattern) => Described::of(pattern.and(&dfa, self.limits.max_states)?),
-            };
-        }
-        Ok(described)
-    }
-
     /// The texts of an automaton, as they are written between quotes.
     fn escaped(&mut self, dfa: &Dfa, from: Node, to: Node) -> Result<()> {
         let table = &dfa.table;
@@ -146,10 +102,13 @@ impl Writer<'_> {
             if table.accepting[state as usize] {
                 self.nfa.silent(node, to);
             }
-            for byte in (0x20..=0xFF).filter(|byte| !matches!(byte, b'"' | b'\\')) {
-                let target = table.step(state, byte);
+            // Runs of bytes that lead to one state are one range.
+            let plain = (0x20..=0xFF).filter(|byte| !matches!(byte, b'"' | b'\\'));
+            let plain: Vec<(u8, u32)> = plain.map(|byte| (byte, table.step(state, byte))).collect();
+            for run in plain.chunk_by(|a, b| a.1 == b.1 && a.0 + 1 == b.0) {
+                let ((low, target), high) = (run[0], run[run.len() - 1].0);
                 if target != DEAD {
-                    self.nfa.range(node, byte, byte, nodes[target as usize]);
+                    self.nfa.range(node, low, high, nodes[target as usize]);
                 }
             }
             let backslash = self.nfa.node()?;
@@ -165,15 +124,31 @@ impl Writer<'_> {
     }
 }
 
-/// What keywords say about the text of a string.
-enum Described {
-    Freely,
-    As(Box<Dfa>),
-    Never,
-}
-
-impl Described {
-    fn of(dfa: Option<Dfa>) -> Self {
-        dfa.map_or(Self::Never, |dfa| Self::As(Box::new(dfa)))
+/// What `pattern` and `format` say about the text; `None` if nothing has them.
+fn described(keywords: &Keywords, at: &str, limits: &Limits) -> Result<Option<Dfa>> {
+    let format = match keywords.get("format") {
+        None => None,
+        Some(Value::String(name)) => match format_regex(name) {
+            None => return Err(unsupported(at, "format", format!("{name}; use pattern"))),
+            Some(regex) => Some(whole(regex, limits)?),
+        },
+        Some(other) => return Err(malformed(at, "format", "a name", other)),
+    };
+    let Some(pattern) = keywords.get("pattern") else { return Ok(format) };
+    let translated = pattern.as_str().map(jsonschema_regex::to_rust_regex);
+    let (Some(text), Some(Ok(translated))) = (pattern.as_str(), translated) else {
+        return Err(malformed(at, "pattern", "a regular expression", pattern));
+    };
+    let found = somewhere(&translated, limits).map_err(|error| match error {
+        Error::Regex { message, .. } => unsupported(at, "pattern", format!("`{text}`: {message}")),
+        other => other,
+    })?;
+    // ECMA's `.` stops at these two and ours does not, so they do not occur.
+    let lines = whole(r"[^\u{2028}\u{2029}]*", limits)?;
+    let Some(found) = found else { return Ok(None) };
+    let found = found.and(&lines, limits.max_states)?;
+    match (found, format) {
+        (Some(found), Some(format)) => found.and(&format, limits.max_states),
+        (found, _) => Ok(found),
     }
 }

@@ -46,6 +46,14 @@ impl<'a> Writer<'a> {
                 got: "more".to_owned(),
             });
         }
+        self.visits += 1;
+        if self.visits > self.limits.max_nodes {
+            return Err(Error::TooLarge {
+                what: "schemas that are entered, with those of references and items each time",
+                limit: self.limits.max_nodes,
+                got: "more".to_owned(),
+            });
+        }
         self.nesting += 1;
         let done = self.keywords(keywords, at, from, to);
         self.nesting -= 1;
