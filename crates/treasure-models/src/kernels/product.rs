@@ -11,7 +11,7 @@ use super::{
     math::activate,
     parallel::{Scratch, Shared, for_each_task},
     rows::{Lie, Packed, Rows},
-    tile::{DEPTH, STRIDE, Tile, multiply},
+    tile::{DEPTH, Kernel, STRIDE, Tile},
     widen::{widen_bf16, widen_f16, widen_int8},
     words::{narrow, narrow_in_place, quantise, rescale},
 };
@@ -43,6 +43,8 @@ pub(crate) struct Spot {
 /// How rows and panels are shared out.
 struct Plan {
     rows: usize,
+    /// Rows that stay together.
+    grain: usize,
     blocks: usize,
     groups: usize,
     units: usize,
@@ -50,7 +52,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(rows: usize, words: usize, units: usize) -> Self {
+    fn new(rows: usize, grain: usize, words: usize, units: usize) -> Self {
         // A block of rows stays in the second-level cache while panels stream past it.
         const BLOCK_BYTES: usize = 768 << 10;
         const BLOCK_ROWS: std::ops::RangeInclusive<usize> = 56..=224;
@@ -58,10 +60,10 @@ impl Plan {
         let most = (BLOCK_BYTES / (4 * words.max(1))).clamp(*BLOCK_ROWS.start(), *BLOCK_ROWS.end());
         let mut blocks = rows.div_ceil(most);
         if blocks > 1 {
-            blocks = blocks.next_multiple_of(threads).min(rows);
+            blocks = blocks.next_multiple_of(threads).min(rows.div_ceil(grain));
         }
         let groups = (8 * threads).div_ceil(blocks).min(units).max(1);
-        Self { rows, blocks, groups, units, lanes: threads.min(blocks) }
+        Self { rows, grain, blocks, groups, units, lanes: threads.min(blocks) }
     }
 
     fn tasks(&self) -> usize {
@@ -77,7 +79,9 @@ impl Plan {
         let (group, lane) = (task % per_turn / lanes, task % per_turn % lanes);
         let block = first + lane;
         let part = |i: usize, parts: usize, of: usize| i * of / parts..(i + 1) * of / parts;
-        (block, part(block, self.blocks, self.rows), part(group, self.groups, self.units))
+        let grains = part(block, self.blocks, self.rows.div_ceil(self.grain));
+        let rows = grains.start * self.grain..(grains.end * self.grain).min(self.rows);
+        (block, rows, part(group, self.groups, self.units))
     }
 }
 
@@ -99,13 +103,14 @@ pub(crate) fn product(
     if rows == 0 || units == 0 {
         return;
     }
-    let plan = Plan::new(rows, first.words(), units);
+    let plan = Plan::new(rows, isa.row_grain(first.precision()), first.words(), units);
     let outputs = |job: &Job<'_>| job.first.outputs() * if job.second.is_some() { 2 } else { 1 };
     count(rows * inputs * jobs.iter().map(outputs).sum::<usize>());
     for_each_task(
         plan.tasks(),
         rows * units * PANEL * inputs,
-        |task, scratch, held: &mut Option<usize>| {
+        |task, scratch, (held, kernel): &mut (Option<usize>, Option<Kernel>)| {
+            let kernel = kernel.get_or_insert_with(|| Kernel::new(isa, first.precision()));
             let (block, rows, units) = plan.task(task);
             let packed = load.packed().map(|packed| (packed, rows.start));
             if *held != Some(block) {
@@ -113,7 +118,7 @@ pub(crate) fn product(
                     copy_rows(isa, first, rows.clone(), scratch, &load);
                 }
                 for tile in &mut scratch.tiles {
-                    tile.reserve_floats(rows.len() * PANEL);
+                    tile.reserve_floats(isa.whole_rows(first.precision(), rows.len()) * PANEL);
                 }
                 *held = Some(block);
             }
@@ -126,9 +131,9 @@ pub(crate) fn product(
                 }
                 let Job { first, second } = jobs[job];
                 let panel = unit - start;
-                panel_product(isa, first, panel, rows.len(), packed, scratch, 0);
+                panel_product(kernel, first, panel, rows.len(), packed, scratch, 0);
                 if let Some(second) = second {
-                    panel_product(isa, second, panel, rows.len(), packed, scratch, 1);
+                    panel_product(kernel, second, panel, rows.len(), packed, scratch, 1);
                 }
                 let column = panel * PANEL;
                 let width = PANEL.min(first.outputs() - column);
@@ -152,7 +157,9 @@ fn copy_rows(
 ) {
     let (count, inputs, words) = (rows.len(), linear.inputs(), linear.words());
     let Scratch { rows: to, row: wide, words: line, scales, .. } = scratch;
-    to.reserve_floats(words.div_ceil(DEPTH).max(1) * count * STRIDE);
+    // Behind the last row, as far as the kernel reads; what is there is never looked at.
+    let behind = isa.whole_rows(linear.precision(), count) - count;
+    to.reserve_floats((words.div_ceil(DEPTH).max(1) * count + behind) * STRIDE);
     wide.reserve_floats(inputs);
     line.reserve_floats(words);
     scales.resize(count, 0.0);
@@ -191,7 +198,7 @@ fn copy_rows(
 /// One panel of a matrix times the rows that were copied, or packed rows from one on, into
 /// `scratch.tiles[which]`.
 fn panel_product(
-    isa: Isa,
+    kernel: &Kernel,
     linear: &Linear,
     panel: usize,
     rows: usize,
@@ -209,7 +216,7 @@ fn panel_product(
     if words == 0 {
         c[..rows * PANEL].fill(0.0);
     }
-    let kind = linear.precision();
+    let (isa, kind) = (kernel.isa(), linear.precision());
     for block in 0..words.div_ceil(DEPTH) {
         let depth = DEPTH.min(words - block * DEPTH);
         let at = (panel * words + block * DEPTH) * PANEL;
@@ -219,7 +226,7 @@ fn panel_product(
         let in_place = kind != Precision::F32 || linear.storage() == Storage::F32;
         let shape = Tile { rows, depth, c_stride: PANEL, add: block > 0 };
         let a = &a[(block * all + first) * STRIDE..];
-        multiply(isa, kind, shape, a, b, c, in_place.then_some(coming));
+        kernel.multiply(shape, a, b, c, in_place.then_some(coming));
     }
     if kind == Precision::Int8 && words > 0 {
         let (at, tile) = (panel * PANEL, &mut c[..rows * PANEL]);
@@ -378,8 +385,9 @@ pub(crate) fn panel_of_row(
     scratch: &mut Scratch,
 ) -> [f32; PANEL] {
     copy_rows(isa, linear, 0..1, scratch, &|_, to: &mut [f32]| to.copy_from_slice(row));
-    scratch.tiles[0].reserve_floats(PANEL);
-    panel_product(isa, linear, panel, 1, None, scratch, 0);
+    let kernel = Kernel::new(isa, linear.precision());
+    scratch.tiles[0].reserve_floats(isa.whole_rows(linear.precision(), 1) * PANEL);
+    panel_product(&kernel, linear, panel, 1, None, scratch, 0);
     let mut values = [0.0; PANEL];
     values.copy_from_slice(&scratch.tiles[0].as_f32()[..PANEL]);
     let column = panel * PANEL;
