@@ -125,8 +125,8 @@ impl Tiles {
         let tail = Tail::new(depth - whole, b.wrapping_add(whole * PANEL));
         for start in (0..depth.max(1)).step_by(NEAR) {
             let steps = NEAR.min(whole.saturating_sub(start)) / STEP;
-            let ahead = next.map(|next| next.wrapping_add(start * PANEL));
-            let mut ahead = ahead.unwrap_or(b);
+            let near = b.wrapping_add(start * PANEL);
+            let (mut fetched, wanted) = (0, next.map_or(0, |_| NEAR.min(depth - start) * PANEL));
             for row in (0..rows).step_by(2 * ROWS) {
                 let two = row + ROWS < rows;
                 // SAFETY: these rows and steps lie within what the caller promises.
@@ -134,18 +134,24 @@ impl Tiles {
                 let mut part = Part {
                     a: from,
                     a_stride: STRIDE,
-                    b: b.wrapping_add(start * PANEL),
+                    b: near,
                     c: to,
                     c_stride,
                     steps,
-                    next: ahead,
+                    // All of it is on its way soon; then what is here anyway is asked for.
+                    next: match next {
+                        Some(next) if fetched < wanted => {
+                            next.wrapping_add(start * PANEL + fetched)
+                        }
+                        _ => near,
+                    },
                     two,
                     add: add || start > 0,
                 };
                 if steps > 0 || tail.is_none() {
                     // SAFETY: as above; tiles are configured, since `self` exists and stays on its thread.
                     unsafe { part.multiply(kind) };
-                    ahead = ahead.wrapping_add(steps * FETCHED);
+                    fetched += steps * FETCHED;
                 }
                 if let Some(tail) = tail.as_ref().filter(|_| start + NEAR >= depth) {
                     // SAFETY: the caller promises `depth` words in these rows.
@@ -236,7 +242,8 @@ struct Part {
     add: bool,
 }
 
-/// The loop over steps of one product: `$instruction`, and whether there are two tiles of rows.
+/// The loop over steps of one product: `$instruction`, for one or two tiles of rows. Rows are loaded past the nearest
+/// cache (T1), so that the panel stays there: worth a fifth.
 #[cfg(target_arch = "x86_64")]
 macro_rules! steps {
     ($part:ident, $instruction:literal) => {
@@ -259,7 +266,7 @@ macro_rules! steps {
                 "jz 5f",
                 "2:",
                 "tileloadd tmm6, [{b} + {bs}]",
-                "tileloadd tmm4, [{a} + {as_}]",
+                "tileloaddt1 tmm4, [{a} + {as_}]",
                 concat!($instruction, " tmm0, tmm4, tmm6"),
                 "prefetcht1 [{next}]",
                 "prefetcht1 [{next} + 64]",
@@ -267,7 +274,7 @@ macro_rules! steps {
                 concat!($instruction, " tmm1, tmm4, tmm7"),
                 "prefetcht1 [{next} + 128]",
                 "prefetcht1 [{next} + 192]",
-                "tileloadd tmm5, [{a2} + {as_}]",
+                "tileloaddt1 tmm5, [{a2} + {as_}]",
                 concat!($instruction, " tmm2, tmm5, tmm6"),
                 concat!($instruction, " tmm3, tmm5, tmm7"),
                 "add {a}, 64",
@@ -311,7 +318,7 @@ macro_rules! steps {
                 "jz 5f",
                 "2:",
                 "tileloadd tmm6, [{b} + {bs}]",
-                "tileloadd tmm4, [{a} + {as_}]",
+                "tileloaddt1 tmm4, [{a} + {as_}]",
                 concat!($instruction, " tmm0, tmm4, tmm6"),
                 "prefetcht1 [{next}]",
                 "prefetcht1 [{next} + 64]",

@@ -107,8 +107,9 @@ impl Isa {
         }
     }
 
-    /// Whether products of a precision run on tiles of AMX.
-    pub(super) fn has_tiles(self, precision: Precision) -> bool {
+    /// Whether products of a precision run on tiles of AMX. Those of bf16, which int8 takes for attention and heads,
+    /// are then rounded in other places than by vectors.
+    pub fn has_tiles(self, precision: Precision) -> bool {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
             Set::Amx => precision != Precision::F32,

@@ -4,6 +4,8 @@
 //! thread copies its rows to a fixed stride once (normalising them on the way if asked), then streams over
 //! panels; finished tiles get bias, activation, gate or residual while still in the nearest cache.
 
+use bytemuck::cast_slice_mut;
+
 use super::{
     Isa,
     count::count,
@@ -53,11 +55,14 @@ struct Plan {
 
 impl Plan {
     fn new(rows: usize, grain: usize, words: usize, units: usize) -> Self {
-        // A block of rows stays in the second-level cache while panels stream past it.
+        // A block of rows stays in the second-level cache while panels stream past it. Tiles take a panel faster
+        // than it comes, unless many rows share it.
         const BLOCK_BYTES: usize = 768 << 10;
-        const BLOCK_ROWS: std::ops::RangeInclusive<usize> = 56..=224;
+        const BLOCK_BYTES_OF_TILES: usize = 1536 << 10;
+        let (bytes, least, most) =
+            if grain > 1 { (BLOCK_BYTES_OF_TILES, 64, 256) } else { (BLOCK_BYTES, 56, 224) };
         let threads = rayon::current_num_threads();
-        let most = (BLOCK_BYTES / (4 * words.max(1))).clamp(*BLOCK_ROWS.start(), *BLOCK_ROWS.end());
+        let most = (bytes / (4 * words.max(1))).clamp(least, most);
         let mut blocks = rows.div_ceil(most);
         if blocks > 1 {
             blocks = blocks.next_multiple_of(threads).min(rows.div_ceil(grain));
@@ -181,8 +186,14 @@ fn copy_rows(
         let row = match linear.precision() {
             Precision::F32 => row,
             Precision::Bf16 => {
-                narrow(isa, row, &mut line.as_u16_mut()[..inputs]);
-                &line.as_f32()[..words]
+                for (block, part) in row.chunks(2 * DEPTH).enumerate() {
+                    let to = &mut to[(block * count + r) * STRIDE..][..part.len().div_ceil(2)];
+                    if let (Some(last), true) = (to.last_mut(), part.len() % 2 == 1) {
+                        *last = 0.0;
+                    }
+                    narrow(isa, part, &mut cast_slice_mut(to)[..part.len()]);
+                }
+                continue;
             }
             Precision::Int8 => {
                 scales[r] = quantise(isa, row, &mut line.as_u8_mut()[..inputs]);
@@ -263,11 +274,17 @@ fn weights<'a>(
     to
 }
 
-/// Copies a row of a tile; the whole width, by far the usual case, without a call.
+/// Copies a row of a tile; the whole width of floats or of words, by far the usual cases, without a call.
 fn copy(from: &[f32], to: &mut [f32]) {
-    match (<&[f32; PANEL]>::try_from(from), <&mut [f32; PANEL]>::try_from(&mut *to)) {
-        (Ok(from), Ok(to)) => *to = *from,
-        _ => to.copy_from_slice(from),
+    fn fixed<const N: usize>(from: &[f32], to: &mut [f32]) -> bool {
+        match (<&[f32; N]>::try_from(from), <&mut [f32; N]>::try_from(to)) {
+            (Ok(from), Ok(to)) => *to = *from,
+            _ => return false,
+        }
+        true
+    }
+    if !fixed::<PANEL>(from, to) && !fixed::<{ PANEL / 2 }>(from, to) {
+        to.copy_from_slice(from);
     }
 }
 
