@@ -18,6 +18,8 @@ import warnings
 
 if "avx2" in sys.argv[1:]:  # before torch starts: hold both sides to 256-bit vectors
     os.environ.update(ATEN_CPU_CAPABILITY="avx2", MKL_ENABLE_INSTRUCTIONS="AVX2", ONEDNN_MAX_CPU_ISA="AVX2")
+if "avx512" in sys.argv[1:]:  # the same for vectors, without the tiles of AMX
+    os.environ.update(ONEDNN_MAX_CPU_ISA="AVX512_CORE_BF16")
 
 import torch
 import torch.nn.functional as F
@@ -264,7 +266,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="", help="run cases whose name contains this")
     parser.add_argument("--cpu", action="store_true", help="compare CPU time; only fair with --threads 1")
-    parser.add_argument("--isa", choices=["best", "avx2"], default="best", help="hold both sides to AVX2")
+    parser.add_argument("--isa", choices=["best", "avx512", "avx2"], default="best",
+                        help="hold both sides to AVX-512 without AMX, or to AVX2")
     parser.add_argument("--precision", choices=["f32", "bf16", "int8"], default="f32", help="of both sides")
     parser.add_argument("--against", choices=["f32", "bf16", "autocast", "int8"],
                         help="another precision for PyTorch than ours; autocast is bfloat16 by its own rules")

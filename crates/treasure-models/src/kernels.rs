@@ -4,6 +4,7 @@
 //! at any thread count. All `unsafe` code of the crate lives here, and nothing outside the crate can call it:
 //! what a kernel takes for granted is promised by types that only this crate makes ([`Isa`], [`Segments`]).
 
+mod amx;
 mod attention;
 mod buffer;
 mod count;

@@ -6,7 +6,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use treasure_core::{AnswerKind, Hint as _, Method, OptionError, SelectKind, methods::FkReference};
-use treasure_models::{Dtype, Family, LoadOptions, exec::Precision};
+use treasure_models::{
+    Dtype, Family, LoadOptions,
+    exec::{Isa, Precision},
+};
 use treasure_rewards::{
     Spec,
     spec::{Kind, Leaf, ValueKind},
@@ -373,7 +376,9 @@ impl Plan {
             line += &format!(" · {} samples", self.samples);
         }
         if self.load.precision != Precision::F32 {
-            line += &format!(" · {} products", self.load.precision);
+            // Tiles round in other places than vectors, so that their results are other ones.
+            let on = if Isa::best().has_tiles(self.load.precision) { " on AMX" } else { "" };
+            line += &format!(" · {} products{on}", self.load.precision);
         }
         let each = if self.samples > 1 { " each" } else { "" };
         line += &format!(" · seed {} · {}{each}", self.seed, self.estimate(0));

@@ -60,7 +60,7 @@ pub enum Precision {
 
 impl Precision {
     /// What a user asks for: a name, or `auto` for the fastest that this machine multiplies in hardware without
-    /// giving up floating point: bf16 with AVX512_BF16, f32 elsewhere.
+    /// giving up floating point: bf16 with AVX512_BF16 or AMX, f32 elsewhere.
     pub fn chosen(name: &str) -> Result<Self> {
         match name {
             "auto" if Isa::best().dots_bf16() => Ok(Self::Bf16),

@@ -13,7 +13,7 @@ use super::{
     linear::PANEL,
     math::{exp, fold_lanes},
     parallel::{Scratch, Shared, for_each_task},
-    tile::{DEPTH, STRIDE, Tile, multiply},
+    tile::{DEPTH, Kernel, STRIDE, Tile},
     words::{interleave, narrow, narrow_in_place},
 };
 use crate::{
@@ -23,6 +23,9 @@ use crate::{
 
 /// The largest supported head.
 pub(crate) const MAX_HEAD_DIM: usize = DEPTH;
+
+/// At least the rows of the largest tile of any set.
+const MOST_ROWS: usize = 32;
 
 /// Which keys the queries of a batch may see. Segments follow one another, so that no query can be in two of
 /// them: this is what lets threads write their results side by side.
@@ -110,14 +113,15 @@ pub(crate) fn attend(isa: Isa, inputs: Inputs<'_>, segments: &Segments, to: &mut
     let cost = segments.iter().map(pairs).sum::<usize>() * inputs.heads * inputs.head_dim * 2;
     count(cost);
     let output = Shared::new(to, inputs.heads * inputs.head_dim);
-    for_each_task(tasks, cost, |task, scratch, (): &mut ()| {
+    for_each_task(tasks, cost, |task, scratch, kernel: &mut Option<Kernel>| {
+        let kernel = kernel.get_or_insert_with(|| Kernel::new(isa, inputs.precision));
         let segment = segments.at(task / inputs.kv_heads);
-        attend_head(isa, inputs, &segment, task % inputs.kv_heads, scratch, &output);
+        attend_head(kernel, inputs, &segment, task % inputs.kv_heads, scratch, &output);
     });
 }
 
 fn attend_head(
-    isa: Isa,
+    kernel: &Kernel,
     inputs: Inputs<'_>,
     segment: &Segment<'_>,
     kv_head: usize,
@@ -125,6 +129,7 @@ fn attend_head(
     output: &Shared<'_>,
 ) {
     let Inputs { heads, kv_heads, head_dim, precision, .. } = inputs;
+    let isa = kernel.isa();
     let (count, per) = (segment.positions(), precision.per_word());
     let head_words = head_dim.div_ceil(per);
     if segment.queries.is_empty() || count == 0 {
@@ -133,7 +138,7 @@ fn attend_head(
     pack_keys(isa, inputs, segment, kv_head, count, scratch);
     let Scratch { rows, row, tiles: [tile, _], keys, values, .. } = scratch;
     let blocks = count.div_ceil(DEPTH);
-    let largest = isa.tile_rows();
+    let largest = isa.tile_rows(precision);
     rows.reserve_floats(blocks * largest * STRIDE);
     row.reserve_floats(largest * STRIDE);
     tile.reserve_floats(largest * PANEL);
@@ -166,9 +171,9 @@ fn attend_head(
                 let b = &keys.as_f32()[at * head_words..][..PANEL * head_words];
                 let c = &mut scores[at / DEPTH * largest * STRIDE + at % DEPTH..];
                 let shape = Tile { rows: size, depth: head_words, c_stride: STRIDE, add: false };
-                multiply(isa, precision, shape, queries, b, c, None);
+                kernel.multiply(shape, queries, b, c, None);
             }
-            let mut sums = [0.0f32; 16];
+            let mut sums = [0.0f32; MOST_ROWS];
             for (r, sum) in sums[..size].iter_mut().enumerate() {
                 let seen = visible(inputs.visibility, inputs.positions[first + r], count);
                 *sum = soften(isa, scores, r * STRIDE, largest * STRIDE, seen, low..high);
@@ -189,7 +194,7 @@ fn attend_head(
                     let b = &values.as_f32()[at..][..depth * PANEL];
                     let shape =
                         Tile { rows: size, depth, c_stride: PANEL, add: block > low / DEPTH };
-                    multiply(isa, precision, shape, a, b, c, None);
+                    kernel.multiply(shape, a, b, c, None);
                 }
                 let width = PANEL.min(head_dim - panel * PANEL);
                 for r in 0..size {

@@ -4,6 +4,9 @@
 
 use std::{fmt, sync::OnceLock};
 
+use super::amx;
+use crate::exec::Precision;
+
 /// An instruction set this machine has and the kernels are written for. Results of different sets agree
 /// within rounding; within one set they are bitwise reproducible.
 ///
@@ -25,6 +28,9 @@ pub(super) enum Set {
     /// The same and AVX-512F: 512-bit vectors.
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// The same, AVX512_BF16, AVX512_VNNI, and AMX on bf16 and bytes: tiles of 16 rows of 64 bytes.
+    #[cfg(target_arch = "x86_64")]
+    Amx,
 }
 
 impl Isa {
@@ -44,6 +50,10 @@ impl Isa {
                 sets.push(Self(Set::Avx2));
                 if is_x86_feature_detected!("avx512f") {
                     sets.push(Self(Set::Avx512));
+                    let bf16 = is_x86_feature_detected!("avx512bf16");
+                    if bf16 && is_x86_feature_detected!("avx512vnni") && amx::detected() {
+                        sets.push(Self(Set::Amx));
+                    }
                 }
             }
         }
@@ -55,7 +65,7 @@ impl Isa {
         Self::available().into_iter().find(|isa| isa.name() == name)
     }
 
-    /// `portable`, `avx2` or `avx512`.
+    /// `portable`, `avx2`, `avx512` or `amx`.
     pub fn name(self) -> &'static str {
         match self.0 {
             Set::Portable => "portable",
@@ -63,6 +73,8 @@ impl Isa {
             Set::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
             Set::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Set::Amx => "amx",
         }
     }
 
@@ -71,16 +83,18 @@ impl Isa {
         self.0
     }
 
-    /// Whether this set comes with dot products of bf16 in hardware (AVX512_BF16).
+    /// Whether this set comes with dot products of bf16 in hardware (AVX512_BF16, AMX).
     pub fn dots_bf16(self) -> bool {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
             Set::Avx512 => is_x86_feature_detected!("avx512bf16"),
+            #[cfg(target_arch = "x86_64")]
+            Set::Amx => true,
             _ => false,
         }
     }
 
-    /// Whether this set comes with dot products of bytes in hardware (AVX512_VNNI, AVX-VNNI).
+    /// Whether this set comes with dot products of bytes in hardware (AVX512_VNNI, AVX-VNNI, AMX).
     pub fn dots_int8(self) -> bool {
         match self.0 {
             Set::Portable => false,
@@ -88,18 +102,42 @@ impl Isa {
             Set::Avx2 => is_x86_feature_detected!("avxvnni"),
             #[cfg(target_arch = "x86_64")]
             Set::Avx512 => is_x86_feature_detected!("avx512vnni"),
+            #[cfg(target_arch = "x86_64")]
+            Set::Amx => true,
         }
     }
 
-    /// Rows of the largest tile of the matrix product.
-    pub(crate) fn tile_rows(self) -> usize {
+    /// Whether products of a precision run on tiles of AMX. Those of bf16, which int8 takes for attention and heads,
+    /// are then rounded in other places than by vectors.
+    pub fn has_tiles(self, precision: Precision) -> bool {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Set::Amx => precision != Precision::F32,
+            _ => false,
+        }
+    }
+
+    /// Rows of the largest tile of the matrix product in a precision.
+    pub(super) fn tile_rows(self, precision: Precision) -> usize {
         match self.0 {
             Set::Portable => 4,
             #[cfg(target_arch = "x86_64")]
             Set::Avx2 => 6,
             #[cfg(target_arch = "x86_64")]
-            Set::Avx512 => 14,
+            Set::Amx if self.has_tiles(precision) => 2 * amx::ROWS,
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 | Set::Amx => 14,
         }
+    }
+
+    /// Rows that a product in a precision had better not part.
+    pub(super) fn row_grain(self, precision: Precision) -> usize {
+        if self.has_tiles(precision) { 2 * amx::ROWS } else { 1 }
+    }
+
+    /// So many rows and those that the matrix product in a precision reads and writes behind them.
+    pub(super) fn whole_rows(self, precision: Precision, rows: usize) -> usize {
+        if self.has_tiles(precision) { rows.next_multiple_of(amx::ROWS) } else { rows }
     }
 }
 
@@ -156,7 +194,9 @@ macro_rules! per_isa {
             match isa.set() {
                 // SAFETY: this `Isa` exists, so detection found AVX-512F, AVX2 and FMA on this machine.
                 #[cfg(target_arch = "x86_64")]
-                $crate::kernels::isa::Set::Avx512 => unsafe { avx512($($arg),*) },
+                $crate::kernels::isa::Set::Avx512 | $crate::kernels::isa::Set::Amx => unsafe {
+                    avx512($($arg),*)
+                },
                 // SAFETY: this `Isa` exists, so detection found AVX2 and FMA on this machine.
                 #[cfg(target_arch = "x86_64")]
                 $crate::kernels::isa::Set::Avx2 => unsafe { avx2($($arg),*) },

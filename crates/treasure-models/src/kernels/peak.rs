@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use super::{Isa, isa::Set};
+use super::{Isa, amx, isa::Set};
 use crate::exec::Precision;
 
 /// Runs `rounds` rounds of independent multiply-adds in a precision on this thread and returns the operations
@@ -10,6 +10,9 @@ use crate::exec::Precision;
 /// a precision, this is the peak of f32.
 pub fn register_flops(isa: Isa, precision: Precision, rounds: usize) -> f64 {
     match isa.set() {
+        // SAFETY: this `Isa` exists, so detection found AMX on this machine.
+        #[cfg(target_arch = "x86_64")]
+        Set::Amx if isa.has_tiles(precision) => unsafe { amx::rounds(precision, rounds) },
         // SAFETY: detection has just found AVX512_BF16, and AVX-512F with this `Isa`.
         #[cfg(target_arch = "x86_64")]
         Set::Avx512 if precision == Precision::Bf16 && isa.dots_bf16() => unsafe {
@@ -22,7 +25,7 @@ pub fn register_flops(isa: Isa, precision: Precision, rounds: usize) -> f64 {
         },
         // SAFETY: this `Isa` exists, so detection found AVX-512F on this machine.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx512 => unsafe { x86::avx512(rounds) },
+        Set::Avx512 | Set::Amx => unsafe { x86::avx512(rounds) },
         // SAFETY: this `Isa` exists, so detection found AVX2 and FMA on this machine.
         #[cfg(target_arch = "x86_64")]
         Set::Avx2 => unsafe { x86::avx2(rounds) },

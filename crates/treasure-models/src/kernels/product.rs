@@ -4,6 +4,8 @@
 //! thread copies its rows to a fixed stride once (normalising them on the way if asked), then streams over
 //! panels; finished tiles get bias, activation, gate or residual while still in the nearest cache.
 
+use bytemuck::cast_slice_mut;
+
 use super::{
     Isa,
     count::count,
@@ -11,7 +13,7 @@ use super::{
     math::activate,
     parallel::{Scratch, Shared, for_each_task},
     rows::{Lie, Packed, Rows},
-    tile::{DEPTH, STRIDE, Tile, multiply},
+    tile::{DEPTH, Kernel, STRIDE, Tile},
     widen::{widen_bf16, widen_f16, widen_int8},
     words::{narrow, narrow_in_place, quantise, rescale},
 };
@@ -43,6 +45,8 @@ pub(crate) struct Spot {
 /// How rows and panels are shared out.
 struct Plan {
     rows: usize,
+    /// Rows that stay together.
+    grain: usize,
     blocks: usize,
     groups: usize,
     units: usize,
@@ -50,18 +54,21 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(rows: usize, words: usize, units: usize) -> Self {
-        // A block of rows stays in the second-level cache while panels stream past it.
+    fn new(rows: usize, grain: usize, words: usize, units: usize) -> Self {
+        // A block of rows stays in the second-level cache while panels stream past it. Tiles take a panel faster
+        // than it comes, unless many rows share it.
         const BLOCK_BYTES: usize = 768 << 10;
-        const BLOCK_ROWS: std::ops::RangeInclusive<usize> = 56..=224;
+        const BLOCK_BYTES_OF_TILES: usize = 1536 << 10;
+        let (bytes, least, most) =
+            if grain > 1 { (BLOCK_BYTES_OF_TILES, 64, 256) } else { (BLOCK_BYTES, 56, 224) };
         let threads = rayon::current_num_threads();
-        let most = (BLOCK_BYTES / (4 * words.max(1))).clamp(*BLOCK_ROWS.start(), *BLOCK_ROWS.end());
+        let most = (bytes / (4 * words.max(1))).clamp(least, most);
         let mut blocks = rows.div_ceil(most);
         if blocks > 1 {
-            blocks = blocks.next_multiple_of(threads).min(rows);
+            blocks = blocks.next_multiple_of(threads).min(rows.div_ceil(grain));
         }
         let groups = (8 * threads).div_ceil(blocks).min(units).max(1);
-        Self { rows, blocks, groups, units, lanes: threads.min(blocks) }
+        Self { rows, grain, blocks, groups, units, lanes: threads.min(blocks) }
     }
 
     fn tasks(&self) -> usize {
@@ -77,7 +84,9 @@ impl Plan {
         let (group, lane) = (task % per_turn / lanes, task % per_turn % lanes);
         let block = first + lane;
         let part = |i: usize, parts: usize, of: usize| i * of / parts..(i + 1) * of / parts;
-        (block, part(block, self.blocks, self.rows), part(group, self.groups, self.units))
+        let grains = part(block, self.blocks, self.rows.div_ceil(self.grain));
+        let rows = grains.start * self.grain..(grains.end * self.grain).min(self.rows);
+        (block, rows, part(group, self.groups, self.units))
     }
 }
 
@@ -99,13 +108,14 @@ pub(crate) fn product(
     if rows == 0 || units == 0 {
         return;
     }
-    let plan = Plan::new(rows, first.words(), units);
+    let plan = Plan::new(rows, isa.row_grain(first.precision()), first.words(), units);
     let outputs = |job: &Job<'_>| job.first.outputs() * if job.second.is_some() { 2 } else { 1 };
     count(rows * inputs * jobs.iter().map(outputs).sum::<usize>());
     for_each_task(
         plan.tasks(),
         rows * units * PANEL * inputs,
-        |task, scratch, held: &mut Option<usize>| {
+        |task, scratch, (held, kernel): &mut (Option<usize>, Option<Kernel>)| {
+            let kernel = kernel.get_or_insert_with(|| Kernel::new(isa, first.precision()));
             let (block, rows, units) = plan.task(task);
             let packed = load.packed().map(|packed| (packed, rows.start));
             if *held != Some(block) {
@@ -113,7 +123,7 @@ pub(crate) fn product(
                     copy_rows(isa, first, rows.clone(), scratch, &load);
                 }
                 for tile in &mut scratch.tiles {
-                    tile.reserve_floats(rows.len() * PANEL);
+                    tile.reserve_floats(isa.whole_rows(first.precision(), rows.len()) * PANEL);
                 }
                 *held = Some(block);
             }
@@ -126,9 +136,9 @@ pub(crate) fn product(
                 }
                 let Job { first, second } = jobs[job];
                 let panel = unit - start;
-                panel_product(isa, first, panel, rows.len(), packed, scratch, 0);
+                panel_product(kernel, first, panel, rows.len(), packed, scratch, 0);
                 if let Some(second) = second {
-                    panel_product(isa, second, panel, rows.len(), packed, scratch, 1);
+                    panel_product(kernel, second, panel, rows.len(), packed, scratch, 1);
                 }
                 let column = panel * PANEL;
                 let width = PANEL.min(first.outputs() - column);
@@ -152,7 +162,9 @@ fn copy_rows(
 ) {
     let (count, inputs, words) = (rows.len(), linear.inputs(), linear.words());
     let Scratch { rows: to, row: wide, words: line, scales, .. } = scratch;
-    to.reserve_floats(words.div_ceil(DEPTH).max(1) * count * STRIDE);
+    // Behind the last row, as far as the kernel reads; what is there is never looked at.
+    let behind = isa.whole_rows(linear.precision(), count) - count;
+    to.reserve_floats((words.div_ceil(DEPTH).max(1) * count + behind) * STRIDE);
     wide.reserve_floats(inputs);
     line.reserve_floats(words);
     scales.resize(count, 0.0);
@@ -174,8 +186,14 @@ fn copy_rows(
         let row = match linear.precision() {
             Precision::F32 => row,
             Precision::Bf16 => {
-                narrow(isa, row, &mut line.as_u16_mut()[..inputs]);
-                &line.as_f32()[..words]
+                for (block, part) in row.chunks(2 * DEPTH).enumerate() {
+                    let to = &mut to[(block * count + r) * STRIDE..][..part.len().div_ceil(2)];
+                    if let (Some(last), true) = (to.last_mut(), part.len() % 2 == 1) {
+                        *last = 0.0;
+                    }
+                    narrow(isa, part, &mut cast_slice_mut(to)[..part.len()]);
+                }
+                continue;
             }
             Precision::Int8 => {
                 scales[r] = quantise(isa, row, &mut line.as_u8_mut()[..inputs]);
@@ -191,7 +209,7 @@ fn copy_rows(
 /// One panel of a matrix times the rows that were copied, or packed rows from one on, into
 /// `scratch.tiles[which]`.
 fn panel_product(
-    isa: Isa,
+    kernel: &Kernel,
     linear: &Linear,
     panel: usize,
     rows: usize,
@@ -209,7 +227,7 @@ fn panel_product(
     if words == 0 {
         c[..rows * PANEL].fill(0.0);
     }
-    let kind = linear.precision();
+    let (isa, kind) = (kernel.isa(), linear.precision());
     for block in 0..words.div_ceil(DEPTH) {
         let depth = DEPTH.min(words - block * DEPTH);
         let at = (panel * words + block * DEPTH) * PANEL;
@@ -219,7 +237,7 @@ fn panel_product(
         let in_place = kind != Precision::F32 || linear.storage() == Storage::F32;
         let shape = Tile { rows, depth, c_stride: PANEL, add: block > 0 };
         let a = &a[(block * all + first) * STRIDE..];
-        multiply(isa, kind, shape, a, b, c, in_place.then_some(coming));
+        kernel.multiply(shape, a, b, c, in_place.then_some(coming));
     }
     if kind == Precision::Int8 && words > 0 {
         let (at, tile) = (panel * PANEL, &mut c[..rows * PANEL]);
@@ -256,11 +274,17 @@ fn weights<'a>(
     to
 }
 
-/// Copies a row of a tile; the whole width, by far the usual case, without a call.
+/// Copies a row of a tile; the whole width of floats or of words, by far the usual cases, without a call.
 fn copy(from: &[f32], to: &mut [f32]) {
-    match (<&[f32; PANEL]>::try_from(from), <&mut [f32; PANEL]>::try_from(&mut *to)) {
-        (Ok(from), Ok(to)) => *to = *from,
-        _ => to.copy_from_slice(from),
+    fn fixed<const N: usize>(from: &[f32], to: &mut [f32]) -> bool {
+        match (<&[f32; N]>::try_from(from), <&mut [f32; N]>::try_from(to)) {
+            (Ok(from), Ok(to)) => *to = *from,
+            _ => return false,
+        }
+        true
+    }
+    if !fixed::<PANEL>(from, to) && !fixed::<{ PANEL / 2 }>(from, to) {
+        to.copy_from_slice(from);
     }
 }
 
@@ -378,8 +402,9 @@ pub(crate) fn panel_of_row(
     scratch: &mut Scratch,
 ) -> [f32; PANEL] {
     copy_rows(isa, linear, 0..1, scratch, &|_, to: &mut [f32]| to.copy_from_slice(row));
-    scratch.tiles[0].reserve_floats(PANEL);
-    panel_product(isa, linear, panel, 1, None, scratch, 0);
+    let kernel = Kernel::new(isa, linear.precision());
+    scratch.tiles[0].reserve_floats(isa.whole_rows(linear.precision(), 1) * PANEL);
+    panel_product(&kernel, linear, panel, 1, None, scratch, 0);
     let mut values = [0.0; PANEL];
     values.copy_from_slice(&scratch.tiles[0].as_f32()[..PANEL]);
     let column = panel * PANEL;

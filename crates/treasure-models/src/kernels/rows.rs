@@ -1,6 +1,9 @@
 //! How rows of activations come to a product, and how the rows of one product lie for the next.
 
-use super::tile::{DEPTH, STRIDE};
+use super::{
+    amx,
+    tile::{DEPTH, STRIDE},
+};
 use crate::exec::Precision;
 
 /// Rows of activations to multiply.
@@ -55,7 +58,9 @@ pub(crate) struct Packed<'a> {
 impl<'a> Packed<'a> {
     /// Words that so many rows take.
     pub fn words(rows: usize, width: usize, precision: Precision) -> usize {
-        width.div_ceil(DEPTH * precision.per_word()).max(1) * rows * STRIDE
+        // A kernel of tiles reads behind the last row, and never looks at what is there.
+        let behind = if precision == Precision::F32 { 0 } else { amx::ROWS - 1 };
+        (width.div_ceil(DEPTH * precision.per_word()).max(1) * rows + behind) * STRIDE
     }
 
     /// What [`super::project_activated`] packed.

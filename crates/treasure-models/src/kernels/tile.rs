@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
+use super::amx::Tiles;
 use super::{
     Isa,
     isa::Set,
@@ -41,10 +43,62 @@ impl Tile {
     }
 }
 
-/// `c[r][j] (+)= Σₖ a[r][k] · b[k][j]` for `j` in `0..32`, `a` and `b` in words of the given kind. With `Int8`
-/// `a` is without sign, and `c` holds integers of 32 bits. `next` is where the coming panel lies, if it is
-/// known: it is only prefetched, never read, so it may be any address.
-pub(crate) fn multiply(
+/// The micro-kernel of a precision, ready on this thread: where it works on tiles of AMX, they are configured as
+/// long as it lives. It is made at the entry of a product and dropped at its end.
+pub(crate) struct Kernel {
+    isa: Isa,
+    kind: Precision,
+    #[cfg(target_arch = "x86_64")]
+    tiles: Option<Tiles>,
+}
+
+impl Kernel {
+    /// The kernel of a set.
+    pub fn new(isa: Isa, kind: Precision) -> Self {
+        Self {
+            isa,
+            kind,
+            // SAFETY: this `Isa` has tiles, so detection found AMX.
+            #[cfg(target_arch = "x86_64")]
+            tiles: isa.has_tiles(kind).then(|| unsafe { Tiles::configured() }),
+        }
+    }
+
+    /// The instructions it runs on.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// `c[r][j] (+)= Σₖ a[r][k] · b[k][j]` for `j` in `0..32`, `a` and `b` in words of its kind. With `Int8` `a` is
+    /// without sign, and `c` holds integers of 32 bits. Rows are made whole ([`Isa::whole_rows`]): what lies behind
+    /// the last in `a` is read, in `c` overwritten. `next` is where the coming panel lies, if it is known: it is
+    /// only prefetched, never read, so it may be any address.
+    pub fn multiply(
+        &self,
+        tile: Tile,
+        a: &[f32],
+        b: &[f32],
+        c: &mut [f32],
+        next: Option<*const f32>,
+    ) {
+        let Tile { rows, depth, c_stride, .. } = tile;
+        assert!(rows > 0 && depth <= DEPTH);
+        let whole = self.isa.whole_rows(self.kind, rows);
+        assert!(a.len() >= (whole - 1) * STRIDE + depth && b.len() >= depth * PANEL);
+        assert!(c_stride >= PANEL && c.len() >= (whole - 1) * c_stride + PANEL);
+        #[cfg(target_arch = "x86_64")]
+        if let Some(tiles) = &self.tiles {
+            // SAFETY: the bounds, with whole rows, were just checked.
+            return unsafe {
+                tiles.multiply(self.kind, tile, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), next);
+            };
+        }
+        by_vectors(self.isa, self.kind, tile, a, b, c, next);
+    }
+}
+
+/// The same without tiles.
+fn by_vectors(
     isa: Isa,
     kind: Precision,
     tile: Tile,
@@ -62,20 +116,22 @@ pub(crate) fn multiply(
     match (kind, isa.set()) {
         // SAFETY: the bounds were just checked; this `Isa` exists, so detection found AVX-512F.
         #[cfg(target_arch = "x86_64")]
-        (Precision::F32, Set::Avx512) => unsafe { x86::avx512(tile, from, weights, to, next) },
+        (Precision::F32, Set::Avx512 | Set::Amx) => unsafe {
+            x86::avx512(tile, from, weights, to, next)
+        },
         // SAFETY: the bounds were just checked; this `Isa` exists, so detection found AVX2 and FMA.
         #[cfg(target_arch = "x86_64")]
         (Precision::F32, Set::Avx2) => unsafe { x86::avx2(tile, from, weights, to, next) },
         (Precision::F32, Set::Portable) => portable(tile, a, b, c),
         // SAFETY: the bounds were just checked, and detection has just found AVX-512F and AVX512_BF16.
         #[cfg(target_arch = "x86_64")]
-        (Precision::Bf16, Set::Avx512) if isa.dots_bf16() => unsafe {
+        (Precision::Bf16, Set::Avx512 | Set::Amx) if isa.dots_bf16() => unsafe {
             x86::avx512_bf16(tile, from, weights, to, next);
         },
         (Precision::Bf16, _) => multiply_bf16(isa, tile, a, b, c),
         // SAFETY: the bounds were just checked, and detection has just found AVX-512F and AVX512_VNNI.
         #[cfg(target_arch = "x86_64")]
-        (Precision::Int8, Set::Avx512) if isa.dots_int8() => unsafe {
+        (Precision::Int8, Set::Avx512 | Set::Amx) if isa.dots_int8() => unsafe {
             x86::avx512_vnni(tile, from, weights, to, next);
         },
         // SAFETY: the bounds were just checked, and detection has just found AVX2 and AVX-VNNI.

@@ -37,7 +37,7 @@ pub(super) fn widen_f16(isa: Isa, from: &[u16], to: &mut [f32]) {
         Set::Portable => f16_to_f32(from, to),
         // SAFETY: this `Isa` exists, so detection found F16C and AVX2, which brings AVX, on this machine.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx2 | Set::Avx512 => unsafe { x86::f16_to_f32(from, to) },
+        Set::Avx2 | Set::Avx512 | Set::Amx => unsafe { x86::f16_to_f32(from, to) },
     }
 }
 

@@ -6,11 +6,18 @@
 //! - *bf16*: `sum + high · high`, rounded once, then `+ low · low`, rounded once; round to nearest even; what
 //!   is subnormal, going in or coming out, is a zero of its sign. This is VDPBF16PS as Intel defines it and AMD
 //!   computes it. Without a fused multiply-add (the portable set) results beyond 2¹²⁷ or below 2⁻¹⁰⁰ may differ.
+//! - *bf16 on tiles of AMX*: per [`STEP`] words one sum over the low halves and one over the high halves, each
+//!   from 0 on in the order of the words, a rounding per product; then `sum + (low + high)`, each rounded. Nearest
+//!   even and subnormal numbers as above. This is TDPBF16PS as Intel defines and computes it. It is another
+//!   rounding of the same sum, of which the machine makes only one kind: results of tiles and of vectors agree
+//!   within rounding.
 //! - *int8*: `sum + Σ a · b` over four bytes of `a` without and of `b` with sign, in wrapping 32-bit integers.
-//!   This is VPDPBUSD; no order of summation can change it.
+//!   This is VPDPBUSD and, on tiles, TDPBUSD; no order of summation can change it.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
+#[cfg(doc)]
+use super::amx::STEP;
 use super::{
     Isa,
     isa::{MulAdd, Set, per_isa},
@@ -89,6 +96,36 @@ fn int8_tile<F: MulAdd>(tile: Tile, a: &[f32], b: &[f32], c: &mut [f32]) {
         }
         for (to, sum) in c[row * tile.c_stride..].iter_mut().zip(sums) {
             *to = if tile.add { to.wrapping_add(sum) } else { sum };
+        }
+    }
+}
+
+/// A tile of bf16 as tiles of AMX have it: what the tests hold TDPBF16PS against.
+#[cfg(test)]
+pub(super) fn multiply_bf16_on_tiles(tile: Tile, a: &[f32], b: &[f32], c: &mut [f32]) {
+    use super::amx::STEP;
+    let flushed = |word: f32| {
+        let (low, high) = halves(word);
+        (flush(low), flush(high))
+    };
+    for row in 0..tile.rows {
+        for column in 0..PANEL {
+            let to = &mut c[row * tile.c_stride + column];
+            let mut sum = if tile.add { flush(*to) } else { 0.0 };
+            for start in (0..tile.depth).step_by(STEP) {
+                let (mut even, mut odd) = (0.0f32, 0.0f32);
+                for k in start..start + STEP {
+                    // Words behind the last are zero, as for the kernel.
+                    let inside = k < tile.depth;
+                    let x = if inside { a[row * STRIDE + k] } else { 0.0 };
+                    let w = if inside { b[k * PANEL + column] } else { 0.0 };
+                    let ((low, high), (w_low, w_high)) = (flushed(x), flushed(w));
+                    even = flush(low.mul_add(w_low, even));
+                    odd = flush(high.mul_add(w_high, odd));
+                }
+                sum = flush(sum + flush(even + odd));
+            }
+            *to = sum;
         }
     }
 }
@@ -185,7 +222,7 @@ pub(crate) fn quantise(isa: Isa, from: &[f32], to: &mut [u8]) -> f32 {
     match isa.set() {
         // SAFETY: this `Isa` exists, so detection found AVX-512F on this machine.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx512 => unsafe { x86::quantise(from, to) },
+        Set::Avx512 | Set::Amx => unsafe { x86::quantise(from, to) },
         _ => quantise_plainly(isa, from, to),
     }
 }

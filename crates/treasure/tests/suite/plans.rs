@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use treasure::{Hint as _, Method, Plan, Preset, Request};
+use treasure_models::exec::{Isa, Precision};
 
 fn plan(value: serde_json::Value) -> treasure::Result<Plan> {
     Plan::new(&Request::from_value(value)?)
@@ -62,7 +63,8 @@ fn a_plan_names_the_precision_that_auto_chose_and_f32_is_the_default() {
     assert!(["f32", "bf16"].contains(&chosen.as_str()), "{chosen}");
     assert_eq!(auto.line().contains(&format!("{chosen} products")), chosen != "f32");
     let int8 = plan(json!({"precision": "int8"})).unwrap();
-    assert!(int8.line().contains(" · int8 products · seed 0"), "{}", int8.line());
+    let on = if Isa::best().has_tiles(Precision::Int8) { " on AMX" } else { "" };
+    assert!(int8.line().contains(&format!(" · int8 products{on} · seed 0")), "{}", int8.line());
 }
 
 #[test]

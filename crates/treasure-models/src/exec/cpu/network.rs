@@ -35,6 +35,9 @@ const WORTH_A_THREAD: usize = 56;
 /// Bytes of a layer that every thread may well read on its own.
 const SMALL_LAYER: usize = 10 << 20;
 
+/// The same where tiles multiply faster than weights come from afar.
+const SMALL_LAYER_OF_TILES: usize = 4 << 20;
+
 /// A network in the form the kernels read. Cheap to share: buffers are pooled, results do not depend on who
 /// else runs.
 pub(super) struct CpuNetwork {
@@ -93,7 +96,9 @@ impl CpuNetwork {
         let conditioning = stack.conditioning.as_ref().map_or(0, |c| c.bytes());
         let layer = |linears: &mut dyn Iterator<Item = &Linear>| linears.map(Linear::bytes).sum();
         let first: Option<usize> = stack.blocks.first().map(|b| layer(&mut b.matrices()));
-        let side_by_side = first.is_some_and(|bytes| bytes <= SMALL_LAYER) && !cpu.one_by_one;
+        let tiles = cpu.isa.has_tiles(cpu.precision);
+        let small = if tiles { SMALL_LAYER_OF_TILES } else { SMALL_LAYER };
+        let side_by_side = first.is_some_and(|bytes| bytes <= small) && !cpu.one_by_one;
         let bytes = bytes.get() + tables + norms + constant + conditioning;
         let arenas = Mutex::new(Vec::new());
         Ok(Self { cpu, stack, reader, side_by_side, bytes, arenas })

@@ -3,7 +3,7 @@
 
 use super::{
     super::{
-        tile::{STRIDE, Tile, multiply},
+        tile::{Kernel, STRIDE, Tile},
         words::{narrow, narrow_in_place, quantise, to_bf16},
     },
     *,
@@ -35,35 +35,65 @@ fn wild(seed: u64, len: usize) -> Vec<f32> {
         .collect()
 }
 
+fn flush(x: f32) -> f32 {
+    if x.is_subnormal() { 0.0f32.copysign(x) } else { x }
+}
+
+/// The low and the high half of a word of bf16.
+fn parts(x: f32) -> (f32, f32) {
+    let bits = x.to_bits();
+    (flush(f32::from_bits(bits << 16)), flush(f32::from_bits(bits & 0xffff_0000)))
+}
+
 /// One element of a product of bf16 as the definition has it, written again and without vectors.
 fn dot(a: &[f32], b: impl Iterator<Item = f32>) -> f32 {
-    let flush = |x: f32| if x.is_subnormal() { 0.0f32.copysign(x) } else { x };
-    let parts = |x: f32| {
-        let bits = x.to_bits();
-        (flush(f32::from_bits(bits << 16)), flush(f32::from_bits(bits & 0xffff_0000)))
-    };
     a.iter().zip(b).fold(0.0, |sum: f32, (&a, b)| {
         let ((a0, a1), (b0, b1)) = (parts(a), parts(b));
         flush(a0.mul_add(b0, flush(a1.mul_add(b1, sum))))
     })
 }
 
+/// The same as tiles of AMX have it, from `start` on.
+fn dot_on_tiles(start: f32, a: &[f32], b: &[f32]) -> f32 {
+    a.chunks(16).zip(b.chunks(16)).fold(flush(start), |sum, (a, b)| {
+        let along = |half: fn((f32, f32)) -> f32| {
+            let both = a.iter().zip(b).map(|(&a, &b)| (half(parts(a)), half(parts(b))));
+            let sum = both.fold(0.0, |sum: f32, (a, b)| flush(a.mul_add(b, sum)));
+            // The zeros behind an unfinished step make a plain zero of a negative one.
+            if a.len() < 16 { sum + 0.0 } else { sum }
+        };
+        flush(sum + flush(along(|x| x.0) + along(|x| x.1)))
+    })
+}
+
+/// Rows of `a` or `c` with what a kernel may touch behind them.
+fn behind(rows: usize) -> usize {
+    rows.next_multiple_of(16)
+}
+
 #[test]
 fn a_tile_of_bf16_has_the_bits_of_its_definition_subnormal_numbers_included() {
     for isa in Isa::available() {
         for (rows, depth) in [(1, 1), (2, 7), (13, 64), (14, 384), (15, 33), (31, 5)] {
-            let (a, b) = (wild(rows as u64, rows * STRIDE), wild(depth as u64 + 9, depth * 32));
-            let start = noise(3, rows * 40);
+            let (a, b) =
+                (wild(rows as u64, behind(rows) * STRIDE), wild(depth as u64 + 9, depth * 32));
+            let start = noise(3, behind(rows) * 40);
             for add in [false, true] {
                 let mut c = start.clone();
                 let tile = Tile { rows, depth, c_stride: 40, add };
-                multiply(isa, Precision::Bf16, tile, &a, &b, &mut c, None);
-                for (i, (got, start)) in c.iter().zip(&start).enumerate() {
+                Kernel::new(isa, Precision::Bf16).multiply(tile, &a, &b, &mut c, None);
+                for (i, (got, start)) in c.iter().zip(&start).take(rows * 40).enumerate() {
                     let (row, column) = (i / 40, i % 40);
                     let want = if column < 32 {
                         let column = (0..depth).map(|k| b[k * 32 + column]);
-                        let sum = dot(&a[row * STRIDE..][..depth], column);
-                        if add { start + sum } else { sum }
+                        let row = &a[row * STRIDE..][..depth];
+                        if isa.has_tiles(Precision::Bf16) {
+                            let start = if add { *start } else { 0.0 };
+                            dot_on_tiles(start, row, &column.collect::<Vec<_>>())
+                        } else {
+                            let sum = dot(row, column);
+                            if add { start + sum } else { sum }
+                        }
                     } else {
                         *start
                     };
@@ -89,12 +119,12 @@ fn a_tile_of_int8_has_the_sums_of_whole_numbers() {
                     .map(|x| f32::from_bits(x.to_bits().rotate_left(9) ^ 0x5a))
                     .collect()
             };
-            let (a, b) = (bytes(1 + rows as u64, rows * STRIDE), bytes(77, depth * 32));
-            let mut c = vec![f32::from_bits(1000); rows * 32];
+            let (a, b) = (bytes(1 + rows as u64, behind(rows) * STRIDE), bytes(77, depth * 32));
+            let mut c = vec![f32::from_bits(1000); behind(rows) * 32];
             for turn in 1..=2 {
                 let tile = Tile { rows, depth, c_stride: 32, add: true };
-                multiply(isa, Precision::Int8, tile, &a, &b, &mut c, None);
-                for (i, got) in c.iter().enumerate() {
+                Kernel::new(isa, Precision::Int8).multiply(tile, &a, &b, &mut c, None);
+                for (i, got) in c.iter().take(rows * 32).enumerate() {
                     let (row, column) = (i / 32, i % 32);
                     let sum: i64 = (0..depth)
                         .flat_map(|k| {
@@ -245,15 +275,108 @@ fn a_row_is_bitwise_the_same_alone_in_any_batch_and_at_any_thread_count_in_every
 }
 
 #[test]
-fn int8_and_all_but_subnormal_bf16_products_have_the_same_bits_on_every_set() {
+fn int8_and_all_but_subnormal_bf16_products_of_vectors_have_the_same_bits_on_every_set() {
     let (inputs, outputs) = (500, 70);
-    let x = noise(6, 9 * inputs);
-    for precision in NARROW {
+    for (precision, rows) in NARROW.into_iter().flat_map(|p| [(p, 9), (p, 70)]) {
+        let x = noise(6, rows * inputs);
         let linear = linear_in(3, outputs, inputs, Storage::F32, precision);
-        let best = apply(Isa::best(), &linear, &x);
+        let plain = apply(Isa::available()[0], &linear, &x);
         for isa in Isa::available() {
-            assert!(apply(isa, &linear, &x) == best, "{isa:?} {precision}");
+            // Tiles round sums of bf16 in other places.
+            if precision == Precision::Int8 || !isa.has_tiles(precision) {
+                assert!(apply(isa, &linear, &x) == plain, "{isa:?} {precision}");
+            }
         }
+    }
+}
+
+/// What runs on every machine, so that the definition is known to be a sum of products where there is no AMX.
+#[test]
+fn the_definition_of_bf16_on_tiles_is_a_sum_of_products_with_zeros_for_what_is_subnormal() {
+    for (rows, depth) in [(1, 1), (3, 16), (2, 37), (5, 384)] {
+        let small = |seed, len: usize| -> Vec<f32> {
+            let values = noise(seed, 2 * len);
+            let word = |pair: &[f32]| {
+                let [low, high] = [pair[0], pair[1]].map(|x| u32::from(to_bf16(x)));
+                f32::from_bits(low | high << 16)
+            };
+            values.chunks(2).map(word).collect()
+        };
+        let (a, b) = (small(2, rows * STRIDE), small(3, depth * 32));
+        let start = noise(4, rows * 32);
+        for add in [false, true] {
+            let (tile, mut c) = (Tile { rows, depth, c_stride: 32, add }, start.clone());
+            words::multiply_bf16_on_tiles(tile, &a, &b, &mut c);
+            for (i, got) in c.iter().enumerate() {
+                let products = (0..depth).map(|k| {
+                    let (x, w) = (parts(a[i / 32 * STRIDE + k]), parts(b[k * 32 + i % 32]));
+                    f64::from(x.0) * f64::from(w.0) + f64::from(x.1) * f64::from(w.1)
+                });
+                let first = if add { f64::from(start[i]) } else { 0.0 };
+                let want = first + products.sum::<f64>();
+                assert!((f64::from(*got) - want).abs() < 2e-5, "{rows} × {depth}: {got}, {want}");
+            }
+        }
+        let (a, b) = (wild(6, rows * STRIDE), wild(7, depth * 32));
+        let mut c = start.clone();
+        words::multiply_bf16_on_tiles(
+            Tile { rows, depth, c_stride: 32, add: true },
+            &a,
+            &b,
+            &mut c,
+        );
+        for (i, got) in c.iter().enumerate() {
+            let column: Vec<f32> = (0..depth).map(|k| b[k * 32 + i % 32]).collect();
+            let want = dot_on_tiles(start[i], &a[i / 32 * STRIDE..][..depth], &column);
+            assert_eq!(got.to_bits(), want.to_bits(), "{rows} × {depth}");
+        }
+    }
+}
+
+/// Infinities and what is no number included, word for word.
+#[test]
+fn a_tile_of_amx_has_the_bits_of_its_definition_on_words_of_any_bits() {
+    let any = |seed: u64, len: usize| -> Vec<f32> {
+        let bits = |x: &f32| x.to_bits().wrapping_mul(0x9e37_79b9).rotate_left(13);
+        noise(seed, len).iter().map(|x| f32::from_bits(bits(x))).collect()
+    };
+    for isa in Isa::available().into_iter().filter(|isa| isa.has_tiles(Precision::Bf16)) {
+        for (rows, depth) in [(16, 16), (32, 32), (33, 48), (7, 13), (70, 384), (17, 209)] {
+            for (a, b) in [
+                (any(1, behind(rows) * STRIDE), any(2, depth * 32)),
+                (wild(3, behind(rows) * STRIDE), wild(4, depth * 32)),
+            ] {
+                for add in [false, true] {
+                    let tile = Tile { rows, depth, c_stride: 32, add };
+                    let (mut got, mut want) =
+                        (any(5, behind(rows) * 32), any(5, behind(rows) * 32));
+                    Kernel::new(isa, Precision::Bf16).multiply(tile, &a, &b, &mut got, None);
+                    words::multiply_bf16_on_tiles(tile, &a, &b, &mut want);
+                    for (got, want) in got.iter().zip(&want).take(rows * 32) {
+                        let same = got.to_bits() == want.to_bits();
+                        assert!(same || got.is_nan() && want.is_nan(), "{got:e}, not {want:e}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_of_tiles_may_live_side_by_side_on_a_thread() {
+    let (rows, depth) = (20, 32);
+    let (a, b) = (wild(1, behind(rows) * STRIDE), wild(2, depth * 32));
+    let tile = Tile { rows, depth, c_stride: 32, add: false };
+    for isa in Isa::available() {
+        let product = |kernel: &Kernel| {
+            let mut c = vec![0.0; behind(rows) * 32];
+            kernel.multiply(tile, &a, &b, &mut c, None);
+            c[..rows * 32].iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+        };
+        let outer = Kernel::new(isa, Precision::Int8);
+        let first = product(&outer);
+        product(&Kernel::new(isa, Precision::Bf16));
+        assert_eq!(product(&outer), first, "{isa:?}");
     }
 }
 
