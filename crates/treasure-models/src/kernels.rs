@@ -32,7 +32,7 @@ pub(crate) use linear::Linear;
 pub(crate) use math::activate;
 pub(crate) use norm::{Shift, normalise};
 pub use peak::register_flops;
-pub(crate) use product::{project, project_activated, project_added};
+pub(crate) use product::{ROWS_OF_TILES, project, project_activated, project_added};
 pub(crate) use rows::{Lie, Packed, Plain};
 pub(crate) use table::Table;
 pub(crate) use vocabulary::answer;

@@ -22,6 +22,9 @@ use crate::{
     stack::Activation,
 };
 
+/// Rows that a product on tiles takes in one block: few enough for the second-level cache, enough to share a panel.
+pub(crate) const ROWS_OF_TILES: usize = 320;
+
 /// One or two matrices whose panels are computed side by side. All jobs of a product have one precision.
 #[derive(Clone, Copy)]
 pub(crate) struct Job<'a> {
@@ -59,8 +62,11 @@ impl Plan {
         // than it comes, unless many rows share it.
         const BLOCK_BYTES: usize = 768 << 10;
         const BLOCK_BYTES_OF_TILES: usize = 1536 << 10;
-        let (bytes, least, most) =
-            if grain > 1 { (BLOCK_BYTES_OF_TILES, 64, 256) } else { (BLOCK_BYTES, 56, 224) };
+        let (bytes, least, most) = if grain > 1 {
+            (BLOCK_BYTES_OF_TILES, 64, ROWS_OF_TILES)
+        } else {
+            (BLOCK_BYTES, 56, 224)
+        };
         let threads = rayon::current_num_threads();
         let most = (bytes / (4 * words.max(1))).clamp(least, most);
         let mut blocks = rows.div_ceil(most);

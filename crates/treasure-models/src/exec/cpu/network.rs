@@ -17,7 +17,8 @@ use crate::{
     Result,
     exec::{ExecError, Forward, Precision, RowAnswer, RowQuestion, Sequence, Storage},
     kernels::{
-        self, Lie, Linear, MAX_INT8_INPUTS, Plain, Table, normalise, project, project_activated,
+        self, Lie, Linear, MAX_INT8_INPUTS, Plain, ROWS_OF_TILES, Table, normalise, project,
+        project_activated,
     },
     stack::{Head, HeadTransform, Matrix, Network, Norm, Reader, Stack, Tokens},
     weights::all_finite,
@@ -129,14 +130,27 @@ impl CpuNetwork {
         rows.ok_or(ExecError::GivenUp)
     }
 
+    fn threads(&self) -> usize {
+        let pool = self.cpu.pool.as_ref();
+        pool.map_or_else(rayon::current_num_threads, |pool| pool.current_num_threads())
+    }
+
+    /// Rows that all threads take through a wide network together. On tiles, where memory is what they wait for, one
+    /// block each: weights come anew for every block anyway, and activations stay nearer.
+    fn rows_in_flight(&self) -> usize {
+        match self.cpu.isa.has_tiles(self.cpu.precision) {
+            true => ROWS_IN_FLIGHT.min(self.threads() * ROWS_OF_TILES),
+            false => ROWS_IN_FLIGHT,
+        }
+    }
+
     /// Rows that go through the network together. A narrow network runs a portion per thread, small enough
     /// to stay in the caches; a wide one takes all threads to read its weights once for many rows.
     fn most_rows(&self, lengths: &[usize]) -> usize {
         if !self.side_by_side {
-            return ROWS_IN_FLIGHT;
+            return self.rows_in_flight();
         }
-        let pool = self.cpu.pool.as_ref();
-        let threads = pool.map_or_else(rayon::current_num_threads, |p| p.current_num_threads());
+        let threads = self.threads();
         let rows: usize = lengths.iter().sum();
         let turns = rows.div_ceil(threads * ROWS_OF_A_THREAD).max(1);
         let portion = rows.div_ceil(threads * turns);
@@ -305,7 +319,7 @@ impl Forward for CpuNetwork {
             .collect();
         let mut result = vec![Vec::new(); batch.len()];
         let mut start = 0;
-        for size in portions(&new_rows, ROWS_IN_FLIGHT) {
+        for size in portions(&new_rows, self.rows_in_flight()) {
             self.nll_of_sorted(batch, &order[start..start + size], &mut result)?;
             start += size;
         }
