@@ -14,6 +14,8 @@ pytest.importorskip("safetensors")
 sys.path.insert(0, str(ROOT / "bench" / "search"))
 GOLDEN = ROOT / "crates" / "treasure-models" / "tests" / "golden"
 POCKET = ROOT / "assets" / "pocket" / "denoiser"
+SIZES = json.loads((POCKET / "config.json").read_text())
+ROWS, MASK = SIZES["embedding_size"], SIZES["mask_token_id"]
 SHORT = dict(length=16, min_length=8, seed=5)
 
 
@@ -26,7 +28,7 @@ def networks():
 @pytest.fixture(scope="module")
 def mine(networks):
     torch.set_num_threads(2)
-    return treasure.from_torch(networks.Llada(POCKET), POCKET, mask_id=4774, bos_id=1, eos_id=1, max_len=256)
+    return treasure.from_torch(networks.Llada(POCKET), POCKET, mask_id=MASK, bos_id=1, eos_id=1, max_len=256)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +80,8 @@ class Padded(torch.nn.Module):
 
 
 def test_batches_of_several_lengths_are_padded_with_a_mask(t):
-    module = Padded(4775)
-    own = treasure.from_torch(module, POCKET, mask_id=4774, bos_id=1, eos_id=1)
+    module = Padded(ROWS)
+    own = treasure.from_torch(module, POCKET, mask_id=MASK, bos_id=1, eos_id=1)
     prompts = ["A", "The old dog was here and there", "Once upon"]
     together = own.generate(prompts, reward="cola", **SHORT)
     alone = [own.generate(prompt, reward="cola", **SHORT) for prompt in prompts]
@@ -91,12 +93,12 @@ def test_batches_of_several_lengths_are_padded_with_a_mask(t):
 def test_ties_go_to_the_lowest_id_and_draws_follow_the_cumulative_sum():
     class Flat(torch.nn.Module):
         def forward(self, ids):
-            return torch.zeros((*ids.shape, 4775))
+            return torch.zeros((*ids.shape, ROWS))
 
-    own = treasure.from_torch(Flat(), POCKET, mask_id=4774, bos_id=1, eos_id=1)
+    own = treasure.from_torch(Flat(), POCKET, mask_id=MASK, bos_id=1, eos_id=1)
     top = own.predict("A [MASK]", top=5)[0].top
     assert [guess.id for guess in top] == sorted(guess.id for guess in top)
-    other = treasure.from_callable(lambda batch: [[[0.0] * 4775 for _ in ids] for ids in batch], POCKET, mask_id=4774, bos_id=1, eos_id=1)
+    other = treasure.from_callable(lambda batch: [[[0.0] * ROWS for _ in ids] for ids in batch], POCKET, mask_id=MASK, bos_id=1, eos_id=1)
     for method in ("fhs", "base", "bon"):
         options = dict(reward="regex:a", method=method, length=6, min_length=6, seed=9)
         assert own.generate("A", **options).tokens == other.generate("A", **options).tokens
@@ -111,7 +113,7 @@ def test_half_precision_searches(networks):
         def forward(self, ids):
             return self.inner(ids).bfloat16()
 
-    own = treasure.from_torch(Half(), POCKET, mask_id=4774, bos_id=1, eos_id=1, max_len=256)
+    own = treasure.from_torch(Half(), POCKET, mask_id=MASK, bos_id=1, eos_id=1, max_len=256)
     assert own.generate("The old dog", reward="sentiment=negative", **SHORT).reward > -1
 
 
@@ -121,13 +123,13 @@ def test_what_is_wrong_with_a_module_is_said():
             return torch.zeros(3)
 
     with pytest.raises(treasure.ModelError, match="expected logits"):
-        treasure.from_torch(Wrong(), POCKET, mask_id=4774)
+        treasure.from_torch(Wrong(), POCKET, mask_id=MASK)
     with pytest.raises(treasure.RequestError, match="mask_id"):
         treasure.from_torch(Wrong(), POCKET)
     with pytest.raises(treasure.RequestError, match="preset"):
         treasure.from_torch(Wrong(), POCKET, preset="gpt5", mask_id=1)
     with pytest.raises(treasure.RequestError, match="shift"):
-        treasure.from_torch(Padded(4775), POCKET, mask_id=4774, shift="left")
+        treasure.from_torch(Padded(ROWS), POCKET, mask_id=MASK, shift="left")
 
 
 def test_encodings_are_forgotten(mine):
@@ -147,7 +149,7 @@ def test_encodings_are_forgotten(mine):
 
 
 def test_a_module_travels(networks):
-    own = treasure.from_torch(networks.Llada(POCKET), str(POCKET), mask_id=4774, bos_id=1, eos_id=1, max_len=256)
+    own = treasure.from_torch(networks.Llada(POCKET), str(POCKET), mask_id=MASK, bos_id=1, eos_id=1, max_len=256)
     again = pickle.loads(pickle.dumps(own))
     assert again.generate("A", reward="cola", **SHORT).text == own.generate("A", reward="cola", **SHORT).text
 
@@ -195,7 +197,7 @@ def test_chat_templates_of_the_families():
         "<|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
     )
     assert treasure.presets["dream"].chat(messages).startswith("<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n")
-    own = treasure.from_torch(Padded(4775), POCKET, mask_id=4774, bos_id=1, eos_id=1, chat=lambda messages: messages[-1]["content"])
+    own = treasure.from_torch(Padded(ROWS), POCKET, mask_id=MASK, bos_id=1, eos_id=1, chat=lambda messages: messages[-1]["content"])
     seen = []
 
     def reward(prompts, completions, **kwargs):
@@ -209,7 +211,7 @@ def test_chat_templates_of_the_families():
 def test_a_transformers_tokenizer_and_pipeline(t):
     transformers = pytest.importorskip("transformers")
     fast = transformers.PreTrainedTokenizerFast(tokenizer_file=str(POCKET / "tokenizer.json"))
-    own = treasure.from_torch(Padded(4775), fast, mask_id=4774, bos_id=1, eos_id=1)
+    own = treasure.from_torch(Padded(ROWS), fast, mask_id=MASK, bos_id=1, eos_id=1)
     assert own.generate("A", method="fhs", reward="regex:a", length=4, min_length=1).text.startswith("A")
     judge = ROOT / "assets" / "pocket" / "judge-sentiment"
     pipe = transformers.pipeline("text-classification", model=str(judge), tokenizer=str(judge), device="cpu")
