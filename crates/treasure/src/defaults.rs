@@ -45,7 +45,7 @@ fn is_fluency(spec: &Spec) -> bool {
 
 /// Tokens tried per position under rules: trying one costs next to nothing, and a word that is asked for
 /// is seldom among the likeliest few.
-pub(crate) const BEAM_UNDER_RULES: usize = 32;
+pub(crate) const BEAM_UNDER_RULES: usize = 64;
 
 /// Whether a reward is made of rules alone.
 fn is_rules(spec: &Spec) -> bool {
