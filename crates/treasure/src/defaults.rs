@@ -1,5 +1,6 @@
-//! What a request that does not say gets, by method and by kind of reward. Chosen by measurement:
-//! `papers/treasure/results/readable.md` has the sweep.
+//! What a request that does not say gets, by method and by kind of reward: a prototype's measurements and,
+//! under rules, those in `docs/search-options.md`. The sweep that is to confirm them is
+//! `papers/treasure/readable.toml`.
 
 use serde_json::{Map, Value, json};
 use treasure_core::AnswerKind;
