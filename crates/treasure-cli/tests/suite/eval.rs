@@ -11,7 +11,7 @@ use std::{
 use crate::support::{golden, rows, run, stderr, stdout};
 
 /// A config of a few dozen samples whose reward is `spec`.
-fn config(folder: &Path, spec: &str) -> String {
+pub fn config(folder: &Path, spec: &str) -> String {
     let path = folder.join("small.toml");
     let text = format!(
         r#"name = "small"
@@ -57,16 +57,16 @@ trace = true
 
 const ROWS: usize = 2 * 2 * 7;
 
-fn judge() -> String {
+pub fn judge() -> String {
     format!("hf:{}#LABEL_2", golden("roberta_cls"))
 }
 
-fn merged(folder: &Path) -> String {
+pub fn merged(folder: &Path) -> String {
     run(&["eval", "merge", &folder.display().to_string()], 0);
     fs::read_to_string(folder.join("samples.jsonl")).unwrap()
 }
 
-fn whole(folder: &Path, config: &str) -> String {
+pub fn whole(folder: &Path, config: &str) -> String {
     let out = folder.join("whole");
     run(&["eval", "run", config, "--out", &out.display().to_string()], 0);
     merged(&out)

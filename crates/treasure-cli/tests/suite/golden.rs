@@ -239,3 +239,24 @@ fn an_inspection_says_what_it_takes_to_run_a_denoiser() {
     let judge = rows(&run(&["models", "inspect", &golden("llama_reward"), "--json"], 0)).remove(0);
     assert_eq!((&judge["architecture"], judge.get("needs")), (&"llama-classifier".into(), None));
 }
+
+#[test]
+fn predict_refuses_a_denoiser_whose_numbers_are_none() {
+    let dir = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(golden("mdlm")).unwrap().flatten() {
+        fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    let (model, file) = (dir.path().display().to_string(), dir.path().join("model.safetensors"));
+    let good = fs::read(&file).unwrap();
+    let data = 8 + u64::from_le_bytes(good[..8].try_into().unwrap()) as usize;
+    // One weight that is no number, and weights that are but make none.
+    for (value, from) in [(f32::NAN, good.len() - 4), (f32::INFINITY, data), (3e38, data)] {
+        let mut bytes = good.clone();
+        bytes[from..].chunks_exact_mut(4).for_each(|b| b.copy_from_slice(&value.to_le_bytes()));
+        fs::write(&file, bytes).unwrap();
+        let output = run(&["predict", "--model", &model, "--ids", "5,M,7", "--json"], 2);
+        let said = rows(&output).remove(0);
+        assert!(said["error"]["message"].is_string() && said.get("top").is_none(), "{said}");
+        assert!(stderr(&output).contains("finite"), "{value}: {}", stderr(&output));
+    }
+}

@@ -3,7 +3,8 @@
 
 use std::{
     fs,
-    io::Read as _,
+    io::{BufRead as _, BufReader, Read as _},
+    os::unix::process::CommandExt as _,
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -11,12 +12,13 @@ use std::{
 
 use crate::support::{parse_rows, run_small, small, without_seconds};
 
-/// Starts a generation that takes a while.
+/// Starts a generation that takes a while, in a process group of its own, as a shell does.
 fn start(more: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_treasure"))
         .args(small(more))
         .env("HF_HUB_OFFLINE", "1")
         .env("HF_HOME", "/nonexistent")
+        .process_group(0)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -154,4 +156,42 @@ fn ctrl_c_is_answered_while_a_program_is_waited_for_and_nothing_of_it_is_left() 
     assert_eq!((&rows[0]["stopped"], &rows[0]["reward"]), (&"interrupted".into(), &0.5.into()));
     let left = Command::new("pgrep").args(["-f", "sleep 7529"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&left.stdout), "", "nothing of it runs on");
+}
+
+#[test]
+fn ctrl_c_of_a_terminal_which_reaches_the_whole_group_loses_no_result_of_a_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("asked").display().to_string();
+    let reward = format!("exec:'while read l; do echo >> {mark}; sleep 0.05; echo 0.5; done'");
+    let mut child = start(&["The lake", "--length", "20", "--json", "--reward", &reward]);
+    wait_for_lines(Path::new(&mark), 9, &mut child);
+    let group = format!("-{}", child.id());
+    let sent = Command::new("kill").args(["-INT", "--", &group]).status();
+    assert!(sent.expect("kill runs").success());
+    let output = child.wait_with_output().unwrap();
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{talk}");
+    let rows = parse_rows(&String::from_utf8_lossy(&output.stdout));
+    assert_eq!((&rows[0]["stopped"], &rows[0]["reward"]), (&"interrupted".into(), &0.5.into()));
+}
+
+#[test]
+fn the_second_ctrl_c_ends_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    // Nothing is scored when the first comes, so that the program is still asked for a third of a second. A busy
+    // machine may be too late with the second.
+    let at_once = (0..9).any(|round| {
+        let mark = dir.path().join(round.to_string()).display().to_string();
+        let reward = format!("exec:'read l; echo > {mark}; sleep 7537'");
+        let mut child = start(&["The lake", "--reward", &reward]);
+        wait_for_lines(Path::new(&mark), 1, &mut child);
+        signal(&child, "-INT");
+        let mut talk = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        assert!(talk.any(|line| line.contains("Ctrl-C again ends at once")));
+        let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        let rest: Vec<String> = talk.collect();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
+        rest.is_empty()
+    });
+    assert!(at_once, "the second is treated like the first");
 }

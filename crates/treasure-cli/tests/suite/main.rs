@@ -2,6 +2,7 @@
 
 mod errors;
 mod eval;
+mod faults;
 mod generate;
 mod golden;
 mod interrupt;
