@@ -82,9 +82,29 @@ fn body(kind: &str, choices: &mut Choices<'_>) -> Value {
             json!([{"label": "good", "score": probability(choices)},
                    {"label": "bad", "score": probability(choices)}])
         })),
-        "vllm" => json!({"data": rows_of(&|choices| {
+        "vllm" | "sglang" => json!({"data": rows_of(&|choices| {
             let probs = [probability(choices), probability(choices)];
-            json!({"index": choices.below(3), "label": "good", "probs": probs, "num_classes": 2})
+            let label = *choices.pick(&["good", "good", "bad"]);
+            match choices.chance(30) {
+                true => json!({"index": choices.below(3), "probs": [number(choices)], "num_classes": 1}),
+                false => json!({"index": choices.below(3), "label": label, "probs": probs, "num_classes": 2}),
+            }
+        })}),
+        "vllm/score" => json!({"data": rows_of(&|choices| {
+            json!({"index": choices.below(3), "score": number(choices)})
+        })}),
+        "sglang/score" => json!({"scores": rows_of(&|choices| {
+            json!([probability(choices), probability(choices)])
+        })}),
+        "sglang/generate" => Value::Array(rows_of(&|choices| {
+            json!({"text": "a", "meta_info": {
+                "input_token_logprobs": [[null, 1], [number(choices), 2], [number(choices), 3]]}})
+        })),
+        "completions?prompt_logprobs" => json!({"choices": rows_of(&|choices| {
+            let entry = |choices: &mut Choices<'_>| {
+                json!({"5": {"logprob": number(choices), "rank": choices.below(3)}, "6": {"logprob": -9.0}})
+            };
+            json!({"index": choices.below(3), "text": "a", "prompt_logprobs": [null, entry(choices), entry(choices)]})
         })}),
         _ => json!({"choices": rows_of(&|choices| {
             json!({"index": choices.below(3), "text": "a b", "logprobs": {
@@ -101,7 +121,21 @@ fn servers_that_answer_anything_give_numbers_or_errors() {
     let session = toy::session();
     let count = AtomicU64::new(0);
     fuzz("answers", Duration::from_secs(10), |choices| {
-        let kind = *choices.pick(&["reward", "tei", "vllm", "completions"]);
+        // A kind, how it is asked for, and whether a label or a query is named.
+        let (kind, path, labels) = *choices.pick(&[
+            ("reward", "reward+", &[""][..]),
+            ("tei", "tei+", &["#good", "#bad", ""]),
+            ("vllm", "vllm+", &["#good", "#1", "#other", ""]),
+            ("completions", "completions+", &[""]),
+            ("sglang", "sglang+", &["#good", "#0"]),
+            ("vllm/score", "vllm+/score", &["#query", ""]),
+            ("sglang/score", "sglang+/v1/score?labels=4,5", &["#query"]),
+            ("sglang/generate", "sglang+/generate", &[""]),
+            ("completions?prompt_logprobs", "completions+/v1?prompt_logprobs=0", &[""]),
+        ]);
+        let label = *choices.pick(labels);
+        let prefix =
+            if choices.chance(40) { *choices.pick(&["prob:", "accuracy:", "raw:"]) } else { "" };
         let mut bytes = body(kind, choices).to_string().into_bytes();
         if choices.chance(40) && !bytes.is_empty() {
             let at = choices.below(bytes.len());
@@ -113,16 +147,30 @@ fn servers_that_answer_anything_give_numbers_or_errors() {
         // What asks for patience would take it: 429 and 5xx are retried after a pause.
         let status =
             if choices.chance(10) { *choices.pick(&[400, 401, 404, 422, 302]) } else { 200 };
-        let header = if choices.chance(10) { "content-encoding: gzip\r\n" } else { "" };
+        let header = match choices.below(24) {
+            0 => "content-encoding: gzip\r\n",
+            1 => "server: llama.cpp\r\n",
+            _ => "",
+        };
         *script.lock().unwrap() = (status, header.into(), bytes);
-        let label = if matches!(kind, "tei" | "vllm") { "#good" } else { "" };
-        let spec = format!("{kind}+http://{address}/{label}");
+        let (protocol, path) = path.split_once('+').unwrap();
+        let spec = format!("{prefix}{protocol}+http://{address}{path}{label}");
         // Texts that nobody has asked about yet.
         let n = count.fetch_add(1, Ordering::Relaxed);
         let texts = [format!("text {n} a"), format!("text {n} b")];
         match session.score(&spec, &texts.each_ref().map(String::as_str)) {
             Ok(scored) => {
-                let highest = if kind == "reward" { f64::MAX } else { 1e-6 };
+                // A reward model and a pair of texts have numbers of any size, probabilities do not.
+                let any = matches!(kind, "reward" | "vllm/score")
+                    || (label.is_empty() && prefix.is_empty());
+                let highest = match (
+                    any && !kind.starts_with("completions") && kind != "sglang/generate",
+                    prefix,
+                ) {
+                    (true, _) | (_, "raw:") => f64::MAX,
+                    (_, "prob:" | "accuracy:") => 1.0 + 1e-6,
+                    _ => 1e-6,
+                };
                 for scored in scored {
                     assert!(
                         scored.reward.is_finite() && scored.reward <= highest,

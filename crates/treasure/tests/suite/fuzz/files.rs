@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
-use treasure::{Expected, Store, TraceFile};
+use treasure::{Entry, Expected, Store, TraceFile};
 
 use super::{Choices, Seen, fuzz};
 
@@ -118,5 +118,35 @@ fn files_of_rows_and_traces_with_any_slip_are_continued_or_refused() {
             shape[there.len().min(5)],
             shape[kept.min(5)]
         ))
+    });
+}
+
+#[test]
+fn prompt_files_with_any_slip_are_read_or_refused_with_their_line() {
+    let usual = [
+        json!({"prompt": "a", "id": 7}),
+        json!({"context_string": "b"}),
+        json!({"messages": [{"role": "user", "content": "c"}], "note": null}),
+        json!({"messages": [{"role": "system", "content": "d"}, {"role": "user", "content": "e"}]}),
+        json!({"prompt": "f", "text": "g"}),
+        json!({"messages": "h"}),
+        json!({"other": 1}),
+    ];
+    fuzz("prompts", Duration::from_secs(5), |choices| {
+        let lines = (0..choices.below(5)).map(|_| choices.pick(&usual).to_string()).collect();
+        let bytes = slip(lines, choices);
+        let text = String::from_utf8_lossy(&bytes);
+        match Entry::read_lines(&text, "prompts.jsonl") {
+            Ok(entries) => {
+                let filled = text.lines().filter(|line| !line.trim().is_empty()).count();
+                assert_eq!(entries.len(), filled, "nothing is skipped");
+                Seen::deep("entry ".repeat(entries.len()))
+            }
+            Err(error) => {
+                let told = error.chain().join(": ");
+                assert!(told.contains("prompts.jsonl"), "{told}");
+                Seen::refused(told)
+            }
+        }
     });
 }

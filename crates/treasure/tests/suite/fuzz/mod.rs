@@ -10,6 +10,7 @@
 mod answers;
 mod checkpoints;
 mod choices;
+mod containers;
 mod engine;
 mod files;
 mod requests;

@@ -17,7 +17,26 @@ fn leaf(choices: &mut Choices<'_>) -> String {
         let text = choices.text(6);
         format!("{quote}{}{quote}", text.replace(quote, &format!("{quote}{quote}")))
     };
-    match choices.below(9) {
+    match choices.below(11) {
+        9 => {
+            let words = ["tei", "vllm", "sglang", "completions", "reward", "vlmm"];
+            let places =
+                ["//h:1/score", "//[::1]:9", "//a,//b", "", "//h/v1?labels=1,2", "//u:p@h"];
+            let label = *choices.pick(&["", "#good", "#'a b'"]);
+            let secure = *choices.pick(&["http", "https"]);
+            let (word, place) = (choices.pick(&words), choices.pick(&places));
+            format!("{}{word}+{secure}:{place}{label}", choices.pick(PREFIXES))
+        }
+        10 => {
+            let slips = [
+                "sentiment:negative",
+                "cola:x",
+                "exec:'true'",
+                "raw:exec:'true'",
+                "json-schema:x.json",
+            ];
+            (*choices.pick(&slips)).into()
+        }
         0 => format!("{}{}", choices.pick(PREFIXES), choices.pick(NAMES)),
         1 => format!("contains:{}", quoted(choices)),
         2 => format!("avoids:w1,w{}", choices.below(12)),

@@ -2,14 +2,40 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use treasure::{Plan, Request, Session, Template};
 
 use super::{Choices, Seen, fuzz, toy};
 
 fn regex(choices: &mut Choices<'_>, depth: usize) -> String {
     if depth == 0 {
-        let atoms =
-            ["w1", "w[0-9]", " ", ".", "w", "\\d", "[^ ]", "a", "\\w", "[a-", "w{2", "\\p{L}"];
+        let atoms = [
+            "w1",
+            "w[0-9]",
+            " ",
+            ".",
+            "w",
+            "\\d",
+            "[^ ]",
+            "a",
+            "\\w",
+            "[a-",
+            "w{2",
+            "\\p{L}",
+            "^",
+            "$",
+            "\\b",
+            "(?-u:\\b)",
+            "(?m:^)",
+            "(?i:W)",
+            "(?s:.)",
+            "\\x{41}",
+            "[[:alpha:]&&[^w]]",
+            "(?:)",
+            "\\z",
+            "\\B",
+            "(?P<n>w)",
+        ];
         return (*choices.pick(&atoms)).into();
     }
     let inner = regex(choices, depth - 1);
@@ -25,7 +51,7 @@ fn regex(choices: &mut Choices<'_>, depth: usize) -> String {
 }
 
 fn schema(choices: &mut Choices<'_>, depth: usize) -> String {
-    match choices.below(if depth == 0 { 5 } else { 8 }) {
+    match choices.below(if depth == 0 { 12 } else { 19 }) {
         0 => r#"{"type":"string"}"#.into(),
         1 => format!(
             r#"{{"type":"integer","minimum":{},"maximum":{}}}"#,
@@ -35,15 +61,71 @@ fn schema(choices: &mut Choices<'_>, depth: usize) -> String {
         2 => r#"{"enum":["w1","w2 w3",3,null]}"#.into(),
         3 => format!(r#"{{"type":"string","maxLength":{}}}"#, choices.small(9)),
         4 => format!(r#"{{"const":{}}}"#, choices.number()),
-        5 => format!(
+        5 => {
+            let formats = ["date", "time", "date-time", "uuid", "ipv4", "email", "hostname"];
+            format!(r#"{{"type":"string","format":"{}"}}"#, choices.pick(&formats))
+        }
+        6 => {
+            let inner = choices.below(3);
+            format!(r#"{{"type":"string","pattern":{}}}"#, Value::from(regex(choices, inner)))
+        }
+        7 => format!(
+            r#"{{"type":"string","minLength":{},"maxLength":{},"pattern":"^w","title":"x"}}"#,
+            choices.small(4),
+            choices.small(9)
+        ),
+        8 => format!(
+            r#"{{"type":"number","exclusiveMinimum":{},"maximum":{}}}"#,
+            choices.float(),
+            choices.float()
+        ),
+        9 => format!(r#"{{"type":"integer","multipleOf":{}}}"#, choices.small(9)),
+        10 => {
+            let places = ["#/$defs/x", "#", "#/%24defs/x", "other.json", "#/$defs/%zz", "#/no"];
+            format!(
+                r##"{{"$ref":"{}","$defs":{{"x":{{"type":"boolean"}}}}}}"##,
+                choices.pick(&places)
+            )
+        }
+        11 => r#"{"enum":[{"a":[1,"w1",{"b":null}]},[],"\u00e9\n",-1.5e9,true]}"#.into(),
+        12 => format!(
             r#"{{"type":"array","items":{},"maxItems":{}}}"#,
             schema(choices, depth - 1),
             choices.small(5)
         ),
-        6 => format!(
+        13 => format!(
             r#"{{"type":"object","properties":{{"a":{},"b":{}}},"required":["a"]}}"#,
             schema(choices, depth - 1),
             schema(choices, depth - 1)
+        ),
+        14 => format!(
+            r#"{{"{}":[{},{}]}}"#,
+            choices.pick(&["oneOf", "oneOf", "allOf"]),
+            schema(choices, depth - 1),
+            schema(choices, depth - 1)
+        ),
+        17 => format!(
+            r#"{{"oneOf":[{{"type":"integer","maximum":{}}},{{"type":"integer","minimum":{}}}]}}"#,
+            choices.small(9),
+            choices.small(9)
+        ),
+        15 => format!(
+            r#"{{"type":"array","prefixItems":[{},{}],"minItems":{},"uniqueItems":{}}}"#,
+            schema(choices, depth - 1),
+            schema(choices, depth - 1),
+            choices.small(4),
+            choices.chance(60)
+        ),
+        16 => format!(
+            r#"{{"type":["object","null"],"properties":{{"a":{}}},"additionalProperties":{}{}}}"#,
+            schema(choices, depth - 1),
+            choices.pick(&["true", "false", r#"{"type":"integer"}"#]),
+            choices.pick(&[
+                "",
+                r#","required":["z"]"#,
+                r#","maxProperties":2"#,
+                r#","required":3"#
+            ])
         ),
         _ => format!(
             r#"{{"anyOf":[{},{}]}}"#,
