@@ -68,11 +68,10 @@ impl Failure {
 
 /// A message that begins with a field of the request, with that field as its flag.
 fn with_flag(message: &str) -> String {
+    const OTHERS: [&str; 4] = ["continuations", "ids", "match", "methods"];
     match message.split_once(": ") {
         Some(("reward" | "template" | "prompt" | "text", _)) => message.to_owned(),
-        Some((name, rest))
-            if treasure::is_known(name) || matches!(name, "ids" | "match" | "methods") =>
-        {
+        Some((name, rest)) if treasure::is_known(name) || OTHERS.contains(&name) => {
             format!("{}: {rest}", flag(name))
         }
         _ => message.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::{Cost, StopReason};
+use crate::{Cost, Method, StopReason};
 
 /// What a user can do about an error. Every error of these crates says it this way, in words that hold
 /// at every door: options by their names, never by flags.
@@ -27,6 +27,30 @@ pub enum Error {
         expected: String,
         /// What it was.
         got: String,
+    },
+    /// There is no such method.
+    #[error("method: expected one of {}, got {name:?}", Method::NAMES.join(", "))]
+    NoMethod {
+        /// What was asked for.
+        name: String,
+    },
+    /// A method without such an option.
+    #[error("{option}: method {method} has no use for it")]
+    NoUse {
+        /// The method.
+        method: String,
+        /// The option.
+        option: String,
+    },
+    /// An option of a method that cannot have this value.
+    #[error("{option}: {message}, got {got}")]
+    Option {
+        /// The option.
+        option: String,
+        /// What was given.
+        got: serde_json::Value,
+        /// What is wrong with it.
+        message: String,
     },
     /// A search was stopped before any complete sequence existed.
     #[error(

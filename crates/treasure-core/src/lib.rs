@@ -57,7 +57,7 @@ pub use key::Key;
 pub use legal::Prediction;
 pub use likelihood::{Nelbo, NelboForm, nelbo};
 pub use limits::{Clock, Deadline, Flow, Halt, Limits, StopReason};
-pub use methods::{AtOnce, Method, Nominal, OptionError, Search};
+pub use methods::{AtOnce, Method, Nominal, Search};
 pub use options::{
     AnswerKind, Potential, Remask, Resampling, Sampler, SelectKind, Tempering, ValueKind, WeighBy,
 };

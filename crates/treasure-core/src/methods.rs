@@ -252,9 +252,9 @@ impl Method {
         name: &str,
         defaults: &Map<String, Value>,
         given: &Map<String, Value>,
-    ) -> Result<Self, OptionError> {
+    ) -> Result<Self> {
         let Some(plain) = Self::named(name) else {
-            return Err(OptionError::NoMethod { name: name.into() });
+            return Err(Error::NoMethod { name: name.into() });
         };
         let mut options = plain.options();
         // Another sampler brings its own steps along.
@@ -281,17 +281,13 @@ impl Method {
             let before = options.insert(key.clone(), value.clone());
             if let Err(error) = with(&options) {
                 if before.is_none() && !plain.could_have(key) {
-                    return Err(OptionError::NoUse { method: name.into(), option: key.clone() });
+                    return Err(Error::NoUse { method: name.into(), option: key.clone() });
                 }
                 let message = error.to_string();
-                return Err(OptionError::Value {
-                    option: key.clone(),
-                    got: value.clone(),
-                    message,
-                });
+                return Err(Error::Option { option: key.clone(), got: value.clone(), message });
             }
         }
-        let method = with(&options).map_err(|error| OptionError::Value {
+        let method = with(&options).map_err(|error| Error::Option {
             option: name.into(),
             got: options.clone().into(),
             message: error.to_string(),
@@ -299,9 +295,9 @@ impl Method {
         // What the method does not give back, it had no use for.
         let kept = method.options();
         if let Some(option) = given.keys().find(|key| !kept.contains_key(*key)) {
-            return Err(OptionError::NoUse { method: name.into(), option: option.clone() });
+            return Err(Error::NoUse { method: name.into(), option: option.clone() });
         }
-        method.search().check().map_err(OptionError::Invalid)?;
+        method.search().check()?;
         Ok(method)
     }
 
@@ -320,36 +316,4 @@ impl Method {
         let options = ["iterations", "particles", "tree_width", "final_rounds", "rounds"];
         options.into_iter().find(|option| Self::with_option(option).contains(&method))
     }
-}
-
-/// Why options do not make a method.
-#[derive(Debug, thiserror::Error)]
-pub enum OptionError {
-    /// There is no such method.
-    #[error("method: expected one of {}, got {name:?}", Method::NAMES.join(", "))]
-    NoMethod {
-        /// What was asked for.
-        name: String,
-    },
-    /// The method has no such option.
-    #[error("{option}: method {method} has no use for it")]
-    NoUse {
-        /// The method.
-        method: String,
-        /// The option.
-        option: String,
-    },
-    /// The option cannot have this value.
-    #[error("{option}: {message}, got {got}")]
-    Value {
-        /// The option.
-        option: String,
-        /// What was given.
-        got: Value,
-        /// What is wrong with it.
-        message: String,
-    },
-    /// The options contradict their domains.
-    #[error(transparent)]
-    Invalid(#[from] Error),
 }

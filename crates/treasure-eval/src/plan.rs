@@ -100,7 +100,7 @@ fn bounded(what: &str, count: usize) -> Result<()> {
     if count >= 1 && count as u64 <= most {
         return Ok(());
     }
-    let what = if what == "cells" { "samples of the experiment" } else { "--continuations" };
+    let what = if what == "cells" { "samples of the experiment" } else { "continuations" };
     let expected = format!("from 1 to {most}");
     Err(Error::Invalid { what: what.into(), expected, got: count.to_string() })
 }

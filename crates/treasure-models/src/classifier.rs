@@ -12,7 +12,7 @@ use crate::{
     describe::Description,
     exec::{Executor, Keep, Runner, Sequence},
     gate::{self, Gate},
-    load::{self, Kind, Loaded, Opened},
+    load::{self, Format, Loaded, Opened},
     stack::Reader,
 };
 
@@ -58,10 +58,10 @@ impl Classifier {
         let Loaded { net, tokenizer, mut description, chat } =
             opened.classifier(resolver, options, true)?;
         let several = match &opened.kind {
-            Kind::HuggingFace(config) => {
+            Format::HuggingFace(config) => {
                 config.text("problem_type")? == Some("multi_label_classification")
             }
-            Kind::Gguf(_) => false,
+            Format::Gguf(_) => false,
         };
         let reader = Reader::Classes(net.classify);
         let runner =
@@ -212,7 +212,7 @@ impl Classifier {
         }
         let at: Vec<(&[u32], usize)> =
             batch.iter().map(|&ids| (ids, self.pool.position(ids))).collect();
-        Ok(self.runner.classify_at(&at)?)
+        self.runner.classify_at(&at)
     }
 
     /// The one score of a reward model whose objectives are weighed by the prompt.

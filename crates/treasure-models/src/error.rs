@@ -7,8 +7,6 @@ use std::{borrow::Cow, error::Error as StdError, fmt};
 use treasure_core::Hint;
 use treasure_text::Report;
 
-use crate::exec::ExecError;
-
 /// The result of loading or running a model.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -20,7 +18,7 @@ pub enum Error {
     Invalid(Report),
     /// A model or a file that is not there.
     Missing(Report),
-    /// A disk or a network that could not be read.
+    /// A disk, a network or a device that does not do what it was asked for.
     Unreachable(Report),
     /// A file that is cut off, damaged, or says what cannot be.
     Damaged(Report),
@@ -52,8 +50,8 @@ impl Error {
         Self::Missing(Report::new(message))
     }
 
-    /// A disk or a network that could not be read.
-    pub(crate) fn unreachable(message: impl AsRef<str>) -> Self {
+    /// A disk, a network or a device that does not do what it was asked for.
+    pub fn unreachable(message: impl AsRef<str>) -> Self {
         Self::Unreachable(Report::new(message))
     }
 
@@ -69,6 +67,11 @@ impl Error {
     /// A number that is none.
     pub(crate) fn not_finite(what: impl fmt::Display, got: impl fmt::Display) -> Self {
         Self::NotFinite(Report::expected(what, "finite numbers", got))
+    }
+
+    /// A call that nobody waited for any more ([`treasure_core::given_up`]).
+    pub fn given_up() -> Self {
+        Self::GivenUp(Report::new("given up"))
     }
 
     /// The same about a file: what cannot be is the file's fault, not the caller's.
@@ -169,18 +172,6 @@ impl From<Error> for treasure_text::Error {
             | Error::Unsupported(report)
             | Error::NotFinite(report)
             | Error::GivenUp(report) => Self::Damaged(report),
-        }
-    }
-}
-
-impl From<ExecError> for Error {
-    fn from(error: ExecError) -> Self {
-        let report = Report::new(error.to_string());
-        match error {
-            ExecError::NotFinite { .. } => Self::NotFinite(report),
-            ExecError::Failed(_) => Self::Unreachable(report),
-            ExecError::GivenUp => Self::GivenUp(report),
-            _ => Self::Invalid(report),
         }
     }
 }

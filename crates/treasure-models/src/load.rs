@@ -19,13 +19,13 @@ use crate::{
 /// The files of a checkpoint, opened and recognised.
 pub(crate) struct Opened {
     pub(crate) source: Source,
-    pub(crate) kind: Kind,
+    pub(crate) kind: Format,
     pub(crate) weights: Arc<Weights>,
     pub(crate) family: Family,
     pub(crate) storage: Storage,
 }
 
-pub(crate) enum Kind {
+pub(crate) enum Format {
     HuggingFace(Config),
     Gguf(Header),
 }
@@ -58,7 +58,7 @@ pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Re
             return Err(Error::expected(what, format!("{own} for this GGUF file"), family));
         }
         let storage = options.dtype.storage(&weights);
-        return Ok(Opened { source, kind: Kind::Gguf(header), weights, family, storage });
+        return Ok(Opened { source, kind: Format::Gguf(header), weights, family, storage });
     }
     let config = Config::read(&source.require("config.json")?)?;
     // A model type that is not known is said before asking for weights.
@@ -69,7 +69,7 @@ pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Re
     let family =
         arch::detect(&config, &weights, options.as_kind, &place).map_err(Error::of_file)?;
     let storage = options.dtype.storage(&weights);
-    Ok(Opened { source, kind: Kind::HuggingFace(config), weights, family, storage })
+    Ok(Opened { source, kind: Format::HuggingFace(config), weights, family, storage })
 }
 
 impl Opened {
@@ -109,10 +109,10 @@ impl Opened {
         load: bool,
     ) -> Result<Loaded<LanguageModel>> {
         let (net, parameters) = match &self.kind {
-            Kind::HuggingFace(config) => {
+            Format::HuggingFace(config) => {
                 arch::language_model(self.family, config, &self.checkpoint(load))
             }
-            Kind::Gguf(header) => arch::gguf_model(header, &self.checkpoint(load)),
+            Format::Gguf(header) => arch::gguf_model(header, &self.checkpoint(load)),
         }
         .map_err(Error::of_file)?;
         let tokenizer = self.tokenizer(resolver, options)?;
@@ -146,11 +146,11 @@ impl Opened {
         load: bool,
     ) -> Result<Loaded<ClassifierNet>> {
         let (net, parameters) = match &self.kind {
-            Kind::HuggingFace(config) => {
+            Format::HuggingFace(config) => {
                 arch::classifier(self.family, config, &self.checkpoint(load))
                     .map_err(Error::of_file)?
             }
-            Kind::Gguf(_) => {
+            Format::Gguf(_) => {
                 let place = self.source.name();
                 return Err(Error::unsupported(place, "a sequence classifier", "a GGUF file"));
             }

@@ -191,7 +191,7 @@ impl MaskedLm {
     pub fn raw_logits(&self, ids: &[TokenId], rows: &[usize], sigma: f32) -> Result<Vec<f32>> {
         let sequence = Sequence { tokens: ids, keep: Keep::Positions(rows), sigma };
         let hidden = self.runner.hidden(&[sequence])?;
-        Ok(self.runner.logits(hidden.values())?)
+        self.runner.logits(hidden.values())
     }
 
     fn run(&self, batch: &[(&MaskedSeq, f32)]) -> Result<Vec<Encoding>> {
@@ -249,16 +249,16 @@ impl MaskedLm {
         let mut hidden = Vec::new();
         let mut plans = Vec::with_capacity(batch.len());
         for question in batch {
-            let plan = Plan::new(question, &self.facts.never)?;
-            let rows = plan.rows;
-            for ask in &plan.asks {
+            let sorted = Sorted::new(question, &self.facts.never)?;
+            let rows = sorted.rows;
+            for ask in &sorted.asks {
                 hidden.extend_from_slice(&rows.values[ask.index * width..][..width]);
             }
-            plans.push(plan);
+            plans.push(sorted);
         }
         let questions: Vec<exec::RowQuestion<'_>> = plans
             .iter()
-            .flat_map(|plan| &plan.asks)
+            .flat_map(|sorted| &sorted.asks)
             .enumerate()
             .map(|(row, ask)| exec::RowQuestion {
                 row,
@@ -271,7 +271,7 @@ impl MaskedLm {
             })
             .collect();
         let mut answers = self.runner.ask(&hidden, &questions)?;
-        let whole: Vec<usize> = (plans.iter().flat_map(|plan| &plan.asks).enumerate())
+        let whole: Vec<usize> = (plans.iter().flat_map(|sorted| &sorted.asks).enumerate())
             .filter_map(|(row, ask)| ask.whole.then_some(row))
             .collect();
         if !whole.is_empty() {
@@ -293,7 +293,7 @@ impl MaskedLm {
         plans
             .iter()
             .zip(batch)
-            .map(|(plan, question)| plan.assemble(question, &mut answers))
+            .map(|(sorted, question)| sorted.assemble(question, &mut answers))
             .collect()
     }
 }
@@ -313,13 +313,13 @@ struct Ask {
 }
 
 /// A question, sorted by position.
-struct Plan<'a> {
+struct Sorted<'a> {
     rows: &'a Rows,
     asks: Vec<Ask>,
     slots: std::collections::BTreeMap<usize, usize>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> Sorted<'a> {
     fn new(question: &Question<'a>, never: &[TokenId]) -> Result<Self> {
         let rows: &Rows = question
             .encoding
@@ -328,32 +328,32 @@ impl<'a> Plan<'a> {
         if !question.seq.masked().eq(rows.positions.iter().copied()) {
             return Err(Error::expected("question", "the sequence that was encoded", "another"));
         }
-        let mut plan = Plan { rows, asks: Vec::new(), slots: Default::default() };
+        let mut sorted = Sorted { rows, asks: Vec::new(), slots: Default::default() };
         let want = &question.want;
         if want.argmax {
             for position in question.seq.masked() {
-                let ask = plan.at(position, question, never)?;
+                let ask = sorted.at(position, question, never)?;
                 ask.best = true;
                 ask.normaliser |= want.confidence;
             }
         }
         for At { position, k } in want.top {
-            let ask = plan.at(*position, question, never)?;
+            let ask = sorted.at(*position, question, never)?;
             ask.top = ask.top.max(*k);
             ask.normaliser = true;
         }
         for Draw { position, u, .. } in want.draws {
-            plan.at(*position, question, never)?.draws.push(*u);
+            sorted.at(*position, question, never)?.draws.push(*u);
         }
         for (position, token) in want.logprobs {
-            let ask = plan.at(*position, question, never)?;
+            let ask = sorted.at(*position, question, never)?;
             ask.tokens.push(*token);
             ask.normaliser = true;
         }
         for position in want.rows {
-            plan.at(*position, question, never)?.whole = true;
+            sorted.at(*position, question, never)?.whole = true;
         }
-        Ok(plan)
+        Ok(sorted)
     }
 
     fn at(

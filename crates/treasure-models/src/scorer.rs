@@ -111,7 +111,7 @@ impl Scorer {
                 ids.len(),
             ));
         }
-        Ok(self.runner.nll(batch)?)
+        self.runner.nll(batch)
     }
 
     /// Nats per token of texts: with BOS every token counts, without it all but the first.
@@ -124,7 +124,7 @@ impl Scorer {
     /// Raw logits `[len, vocabulary]` of a sequence, for checks against a reference.
     pub fn raw_logits(&self, ids: &[u32]) -> Result<Vec<f32>> {
         let hidden = self.runner.hidden(&[Sequence::all(ids)])?;
-        Ok(self.runner.logits(hidden.values())?)
+        self.runner.logits(hidden.values())
     }
 }
 

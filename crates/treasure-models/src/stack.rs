@@ -20,7 +20,7 @@ pub use conditioning::{Conditioning, Dense};
 pub use embed::{Embed, PositionRule, Tokens};
 pub use head::{Classify, Head, HeadTransform, Reader};
 pub use matrix::{Matrix, RowSource};
-pub use network::{Network, Outline, StackError};
+pub use network::{Network, Outline};
 pub use rotary::{Llama3Scaling, Rotary, RotaryTable};
 
 /// A transformer from token ids to hidden states. `M` is what a matrix is, `T` what a lookup table is: for

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use treasure_core::Hint;
+use treasure_text::printable_lines;
 
 use crate::SpecError;
 
@@ -44,7 +45,7 @@ pub enum Error {
 impl Error {
     /// A reward called `name` failed.
     pub fn reward(name: impl Into<String>, message: impl Into<String>) -> Self {
-        let (name, message) = (visible(&name.into()), visible(&message.into()));
+        let (name, message) = (printable_lines(&name.into()), printable_lines(&message.into()));
         Self::Reward { name, message, hint: None, source: None }
     }
 
@@ -62,7 +63,7 @@ impl Error {
     #[must_use]
     pub fn with_hint(mut self, text: impl Into<String>) -> Self {
         match &mut self {
-            Self::Reward { hint, .. } => *hint = Some(visible(&text.into())),
+            Self::Reward { hint, .. } => *hint = Some(printable_lines(&text.into())),
             Self::Spec(error) => error.hint = Some(text.into()),
             Self::Interrupted { .. } => {}
         }
@@ -120,27 +121,6 @@ impl From<Error> for treasure_core::Error {
             },
         }
     }
-}
-
-/// A text with what a terminal would obey made visible: `\u{1b}` for the character. Line breaks stay.
-pub(crate) fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => shown.push(c),
-            // Control characters, and those that change the direction of what follows.
-            c if c.is_control() => shown.extend(c.escape_debug()),
-            '\u{61c}'
-            | '\u{200e}'
-            | '\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}' => {
-                shown.extend(c.escape_unicode());
-            }
-            _ => shown.push(c),
-        }
-    }
-    shown
 }
 
 /// A text in an error message: its beginning, quoted, with line breaks visible.

@@ -85,10 +85,10 @@ impl Format {
 
 /// How a checkpoint writes conversations.
 #[derive(Clone, Debug)]
-pub struct ChatTemplate(Kind);
+pub struct ChatTemplate(Origin);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum Origin {
     Family(Format),
     Jinja(Jinja),
 }
@@ -111,7 +111,7 @@ const TOKENS: [&str; 7] =
 impl ChatTemplate {
     /// The template of a family.
     pub fn family(format: Format) -> Self {
-        Self(Kind::Family(format))
+        Self(Origin::Family(format))
     }
 
     /// The template in a `tokenizer_config.json`, if it has one: `chat_template`, of several the one
@@ -155,7 +155,7 @@ impl ChatTemplate {
         let source = engine::without_marks(&source);
         let template = Jinja { source, tokens, place: place.to_owned() };
         template.check()?;
-        Ok(Self(Kind::Jinja(template)))
+        Ok(Self(Origin::Jinja(template)))
     }
 
     /// The prompt that messages stand for; with `reply` up to where the assistant's answer begins.
@@ -164,8 +164,8 @@ impl ChatTemplate {
             return Err(Error::expected("messages", "at least one", "none"));
         }
         match &self.0 {
-            Kind::Family(format) => Ok(format.render(messages, reply)),
-            Kind::Jinja(template) => template.render(messages, reply),
+            Origin::Family(format) => Ok(format.render(messages, reply)),
+            Origin::Jinja(template) => template.render(messages, reply),
         }
     }
 }

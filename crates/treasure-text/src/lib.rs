@@ -16,7 +16,7 @@ pub use chat::{ChatTemplate, Format, Message, conversation};
 pub use cleanup::clean_up_spaces;
 pub use error::{Error, Report, Result};
 pub use layout::{Detokenize, Layout, Piece, Rendered};
-pub use printable::printable;
+pub use printable::{printable, printable_lines};
 pub use rule::{Rule, Rules};
 pub use start::{Conventions, Start, TextModel};
 pub use template::{Part, Template};

@@ -139,8 +139,7 @@ impl Hint for Error {
 impl fmt::Display for Error {
     /// The message, line by line; what a stranger wrote into it acts on no terminal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = self.message.split('\n').map(treasure_text::printable);
-        f.write_str(&lines.collect::<Vec<_>>().join("\n"))
+        f.write_str(&treasure_text::printable_lines(&self.message))
     }
 }
 
@@ -154,7 +153,10 @@ impl From<treasure_core::Error> for Error {
     fn from(error: treasure_core::Error) -> Self {
         use treasure_core::Error as Core;
         let kind = match &error {
-            Core::Invalid { .. } => ErrorKind::Request,
+            Core::Invalid { .. }
+            | Core::NoMethod { .. }
+            | Core::NoUse { .. }
+            | Core::Option { .. } => ErrorKind::Request,
             Core::Denoiser { .. } => ErrorKind::Model,
             Core::Reward { .. } => ErrorKind::Reward,
             Core::Stopped { .. } => ErrorKind::Stopped,

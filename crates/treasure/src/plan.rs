@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use treasure_core::{AnswerKind, Hint as _, Method, OptionError, SelectKind, methods::FkReference};
+use treasure_core::{AnswerKind, Hint as _, Method, SelectKind, methods::FkReference};
 use treasure_models::{
     Dtype, Family, LoadOptions,
     exec::{Isa, Precision},
@@ -606,23 +606,19 @@ fn method(request: &Request, preset: Preset, reward: &Spec, masks: usize) -> Res
         defaults.remove("inner");
     }
     let method = Method::from_options(name, &defaults, &given).map_err(|error| match error {
-        OptionError::NoUse { option, method }
+        treasure_core::Error::NoUse { option, method }
             if option == "steps" && given.contains_key("sampler") =>
         {
             Error::request(format!("steps: {method} takes one step a generated token here"))
                 .with_hint("leave it out, or choose the ancestral sampler")
         }
-        OptionError::NoUse { option, method } => Request::unknown(&option, &method),
-        OptionError::NoMethod { name } => {
-            let near = crate::nearest(&name, Method::NAMES.iter().copied());
-            let error = Error::request(OptionError::NoMethod { name: name.clone() });
-            match near {
-                Some(near) => error.with_hint(format!("did you mean {near}?")),
-                None => error,
+        treasure_core::Error::NoUse { option, method } => Request::unknown(&option, &method),
+        other => match crate::nearest(name, Method::NAMES.iter().copied()) {
+            Some(near) if matches!(other, treasure_core::Error::NoMethod { .. }) => {
+                Error::from(other).with_hint(format!("did you mean {near}?"))
             }
-        }
-        OptionError::Invalid(error) => error.into(),
-        other => Error::request(other),
+            _ => other.into(),
+        },
     })?;
     if request.screen.is_some() && method.name() != "treasure" {
         return Err(Request::unknown("screen_share", method.name()));

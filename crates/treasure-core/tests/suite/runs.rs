@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use treasure_core::{
-    Error, Key, Limits, MaskedSeq, Method, OptionError, Progress, Result, Reward, Sampler,
-    Search as _, Silent, StopReason, TokenId, View, given_up,
+    Error, Key, Limits, MaskedSeq, Method, Progress, Result, Reward, Sampler, Search as _, Silent,
+    StopReason, TokenId, View, given_up,
     methods::{BestOfN, Greedy, Treasure},
 };
 use treasure_testkit::{JointTable, TableReward};
@@ -167,9 +167,7 @@ fn options_make_a_method_or_say_what_is_wrong() {
     let useless = made("greedy", serde_json::json!({"particles": 9})).unwrap_err();
     assert_eq!(useless.to_string(), "particles: method greedy has no use for it");
     let steps = serde_json::json!({"sampler": "first-hitting", "steps": 5});
-    assert!(
-        matches!(made("bon", steps), Err(OptionError::NoUse { option, .. }) if option == "steps")
-    );
+    assert!(matches!(made("bon", steps), Err(Error::NoUse { option, .. }) if option == "steps"));
     let wrong = made("treasure", serde_json::json!({"beam_width": "many"})).unwrap_err();
     assert!(wrong.to_string().starts_with("beam_width: "), "{wrong}");
     let zero = made("treasure", serde_json::json!({"groups": 0})).unwrap_err();

@@ -10,7 +10,7 @@ use crate::{Error, Result, error::at, run::search::trace_path, store::Finished};
 
 /// A node as the page shows it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Node {
+pub struct Drawn {
     id: u64,
     parent: Option<u64>,
     /// The step that proposed it; none for the start.
@@ -39,7 +39,7 @@ pub struct Tree {
     pub reward: String,
     /// The start state; null is a mask.
     start: Vec<Option<TokenId>>,
-    nodes: Vec<Node>,
+    nodes: Vec<Drawn>,
     /// The complete sequence that was returned.
     answer: Vec<TokenId>,
     final_reward: Option<f64>,
@@ -121,8 +121,8 @@ fn short(line: &str) -> String {
     line.chars().take(60).collect::<String>().escape_debug().to_string()
 }
 
-fn node(event: NodeEvent) -> Node {
-    Node {
+fn node(event: NodeEvent) -> Drawn {
+    Drawn {
         id: event.id,
         parent: event.parent,
         step: event.step,

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{ExecError, Isa, RowAnswer, RowQuestion, Sequence};
+use super::{Isa, RowAnswer, RowQuestion, Sequence};
 use crate::{Error, Result, stack::Network};
 
 /// How weights are held in memory.
@@ -135,23 +135,19 @@ pub trait Executor: fmt::Debug + Send + Sync {
 /// token, position, row and width, so that implementations need not.
 pub trait Forward: fmt::Debug + Send + Sync {
     /// Final hidden states of the rows each sequence keeps, `[rows, width]`, sequence after sequence.
-    fn hidden(&self, batch: &[Sequence<'_>]) -> Result<Vec<f32>, ExecError>;
+    fn hidden(&self, batch: &[Sequence<'_>]) -> Result<Vec<f32>>;
 
     /// Numbers in a hidden row.
     fn width(&self) -> usize;
 
     /// What the network's reader makes of hidden rows: `[rows, outputs]`.
-    fn logits(&self, rows: &[f32]) -> Result<Vec<f32>, ExecError>;
+    fn logits(&self, rows: &[f32]) -> Result<Vec<f32>>;
 
     /// Bytes of weights held.
     fn bytes(&self) -> usize;
 
     /// Answers questions about hidden rows through a vocabulary head.
-    fn ask(
-        &self,
-        rows: &[f32],
-        questions: &[RowQuestion<'_>],
-    ) -> Result<Vec<RowAnswer>, ExecError> {
+    fn ask(&self, rows: &[f32], questions: &[RowQuestion<'_>]) -> Result<Vec<RowAnswer>> {
         let logits = self.logits(rows)?;
         let outputs = logits.len() / (rows.len() / self.width().max(1)).max(1);
         Ok(questions
@@ -162,7 +158,7 @@ pub trait Forward: fmt::Debug + Send + Sync {
 
     /// Negative log-likelihoods in nats of every token but the first, given those before it, of a causal
     /// network with a vocabulary head; nothing for sequences of one token or none.
-    fn nll(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f64>>, ExecError> {
+    fn nll(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f64>>> {
         let score = |tokens: &&[u32]| {
             let Some((_, inputs)) = tokens.split_last() else { return Ok(Vec::new()) };
             let hidden = self.hidden(&[Sequence::all(inputs)])?;

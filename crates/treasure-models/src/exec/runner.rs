@@ -5,9 +5,12 @@
 
 use std::collections::HashMap;
 
-use super::{ExecError, Executor, Facts, Forward, Keep, RowAnswer, RowQuestion, Sequence, Storage};
+use super::{
+    Executor, Facts, Forward, Keep, RowAnswer, RowQuestion, Sequence, Storage, no_position,
+    no_token,
+};
 use crate::{
-    Result,
+    Error, Result,
     stack::{Network, Outline},
     weights::all_finite,
 };
@@ -70,7 +73,7 @@ impl Runner {
     }
 
     /// Final hidden states of the rows each sequence keeps.
-    pub fn hidden(&self, batch: &[Sequence<'_>]) -> Result<Hidden, ExecError> {
+    pub fn hidden(&self, batch: &[Sequence<'_>]) -> Result<Hidden> {
         batch.iter().try_for_each(|sequence| sequence.check(&self.outline))?;
         let width = self.outline.width;
         let mut ends = Vec::with_capacity(batch.len());
@@ -95,7 +98,7 @@ impl Runner {
     }
 
     /// All logits of hidden rows, `[rows, outputs]`: labels, or for checks a vocabulary.
-    pub fn logits(&self, rows: &[f32]) -> Result<Vec<f32>, ExecError> {
+    pub fn logits(&self, rows: &[f32]) -> Result<Vec<f32>> {
         let count = self.check_rows(rows)?;
         let logits = self.forward.logits(rows)?;
         self.whole(count * self.outline.outputs, logits.len())?;
@@ -104,16 +107,12 @@ impl Runner {
     }
 
     /// Answers questions about hidden rows (`[rows, width]`) through a vocabulary head.
-    pub fn ask(
-        &self,
-        rows: &[f32],
-        questions: &[RowQuestion<'_>],
-    ) -> Result<Vec<RowAnswer>, ExecError> {
+    pub fn ask(&self, rows: &[f32], questions: &[RowQuestion<'_>]) -> Result<Vec<RowAnswer>> {
         let len = self.check_rows(rows)?;
         self.check_reader(true)?;
         for question in questions {
             if question.row >= len {
-                return Err(ExecError::Position { position: question.row, len });
+                return Err(no_position(question.row, len));
             }
             self.check_outputs(question.tokens)?;
         }
@@ -127,7 +126,7 @@ impl Runner {
             let listed = answer.logits.iter().find(wrong).map(|&x| f64::from(x));
             if let Some(got) = some.chain(listed).find(|x| !x.is_finite()) {
                 let what = format!("logits of row {}", question.row);
-                return Err(ExecError::NotFinite { what, got: got.to_string() });
+                return Err(Error::not_finite(what, got));
             }
         }
         Ok(answers)
@@ -135,10 +134,14 @@ impl Runner {
 
     /// Negative log-likelihoods in nats of every token but the first, given those before it; the numbers are
     /// those of each sequence alone if the executor is row-invariant.
-    pub fn nll(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f64>>, ExecError> {
+    pub fn nll(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f64>>> {
         self.check_reader(true)?;
         if !self.outline.causal {
-            return Err(ExecError::NotCausal);
+            return Err(Error::expected(
+                "network",
+                "causal attention in every layer to score text",
+                "a layer that looks ahead",
+            ));
         }
         for tokens in batch {
             let inputs = &tokens[..tokens.len().saturating_sub(1)];
@@ -150,23 +153,23 @@ impl Runner {
         for (sequence, nll) in nll.iter().enumerate() {
             if let Some(at) = nll.iter().position(|x| !x.is_finite()) {
                 let what = format!("sequence {sequence}, likelihood of position {}", at + 1);
-                return Err(ExecError::NotFinite { what, got: nll[at].to_string() });
+                return Err(Error::not_finite(what, nll[at]));
             }
         }
         Ok(nll)
     }
 
     /// Class logits of each sequence; equal sequences (texts that differ in what the tokenizer drops) run once.
-    pub fn classify(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f32>>, ExecError> {
+    pub fn classify(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         let first: Vec<(&[u32], usize)> = batch.iter().map(|&tokens| (tokens, 0)).collect();
         self.classify_at(&first)
     }
 
     /// Class logits of each sequence, read at a position that its tokens alone decide.
-    pub fn classify_at(&self, batch: &[(&[u32], usize)]) -> Result<Vec<Vec<f32>>, ExecError> {
+    pub fn classify_at(&self, batch: &[(&[u32], usize)]) -> Result<Vec<Vec<f32>>> {
         self.check_reader(false)?;
         if let Some(&(tokens, position)) = batch.iter().find(|(tokens, at)| *at >= tokens.len()) {
-            return Err(ExecError::Position { position, len: tokens.len() });
+            return Err(no_position(position, tokens.len()));
         }
         let mut known: HashMap<&[u32], usize> = HashMap::with_capacity(batch.len());
         let mut sequences: Vec<Sequence<'_>> = Vec::with_capacity(batch.len());
@@ -190,45 +193,46 @@ impl Runner {
     }
 
     /// How many rows these are.
-    fn check_rows(&self, rows: &[f32]) -> Result<usize, ExecError> {
+    fn check_rows(&self, rows: &[f32]) -> Result<usize> {
         let width = self.outline.width;
         if rows.len().is_multiple_of(width) {
             return Ok(rows.len() / width);
         }
-        Err(ExecError::HeadWidth { expected: width, got: rows.len() })
+        let (wanted, got) = (format!("rows of {width} numbers"), format!("{} numbers", rows.len()));
+        Err(Error::expected("head", wanted, got))
     }
 
-    fn check_reader(&self, vocabulary: bool) -> Result<(), ExecError> {
+    fn check_reader(&self, vocabulary: bool) -> Result<()> {
         let name = |vocabulary| if vocabulary { "a vocabulary head" } else { "a classifier" };
         if self.outline.vocabulary == vocabulary {
             return Ok(());
         }
-        Err(ExecError::Reader { expected: name(vocabulary), got: name(!vocabulary) })
+        Err(Error::expected("network", name(vocabulary), name(!vocabulary)))
     }
 
-    fn check_outputs(&self, tokens: &[u32]) -> Result<(), ExecError> {
+    fn check_outputs(&self, tokens: &[u32]) -> Result<()> {
         let vocabulary = self.outline.outputs;
         match tokens.iter().find(|&&token| token as usize >= vocabulary) {
-            Some(&token) => Err(ExecError::Token { token, vocabulary }),
+            Some(&token) => Err(no_token(token, vocabulary)),
             None => Ok(()),
         }
     }
 
     /// Refuses an executor's result of another size than asked for.
-    fn whole(&self, expected: usize, got: usize) -> Result<(), ExecError> {
+    fn whole(&self, expected: usize, got: usize) -> Result<()> {
         if expected == got {
             return Ok(());
         }
         let name = &self.facts.name;
-        Err(ExecError::Failed(format!("executor {name}: expected {expected} results, got {got}")))
+        Err(Error::unreachable(format!("executor {name}: expected {expected} results, got {got}")))
     }
 }
 
 /// Refuses rows with a NaN or an infinity; `what` names a row.
-fn finite(values: &[f32], width: usize, what: impl Fn(usize) -> String) -> Result<(), ExecError> {
+fn finite(values: &[f32], width: usize, what: impl Fn(usize) -> String) -> Result<()> {
     if all_finite(values) {
         return Ok(());
     }
     let at = values.iter().position(|x| !x.is_finite()).unwrap_or(0);
-    Err(ExecError::NotFinite { what: what(at / width.max(1)), got: values[at].to_string() })
+    Err(Error::not_finite(what(at / width.max(1)), values[at]))
 }

@@ -1,7 +1,7 @@
 //! A sequence to run and the rows of it that are wanted.
 
-use super::ExecError;
-use crate::stack::Outline;
+use super::{no_position, no_token};
+use crate::{Error, Result, stack::Outline};
 
 /// Which final hidden states a sequence wants.
 #[derive(Clone, Copy, Debug)]
@@ -42,21 +42,25 @@ impl<'a> Sequence<'a> {
     }
 
     /// Refuses tokens, lengths and positions that do not exist.
-    pub(super) fn check(&self, outline: &Outline) -> Result<(), ExecError> {
+    pub(super) fn check(&self, outline: &Outline) -> Result<()> {
         let (tokens, vocabulary) = (self.tokens, outline.tokens);
         if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
-            return Err(ExecError::Token { token, vocabulary });
+            return Err(no_token(token, vocabulary));
         }
         if let Some((rows, rule)) = outline.positions
             && rule.rows(tokens).any(|row| row >= rows)
         {
             let most = rows.saturating_sub(rule.first());
-            return Err(ExecError::TooLong { most, len: tokens.len() });
+            return Err(Error::expected(
+                "sequence",
+                format!("at most {most} tokens"),
+                tokens.len(),
+            ));
         }
         if let Keep::Positions(positions) = self.keep
             && let Some(&position) = positions.iter().find(|&&position| position >= tokens.len())
         {
-            return Err(ExecError::Position { position, len: tokens.len() });
+            return Err(no_position(position, tokens.len()));
         }
         Ok(())
     }

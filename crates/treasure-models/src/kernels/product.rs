@@ -46,7 +46,7 @@ pub(crate) struct Spot {
 }
 
 /// How rows and panels are shared out.
-struct Plan {
+struct Shares {
     rows: usize,
     /// Rows that stay together.
     grain: usize,
@@ -56,7 +56,7 @@ struct Plan {
     lanes: usize,
 }
 
-impl Plan {
+impl Shares {
     fn new(rows: usize, grain: usize, words: usize, units: usize) -> Self {
         // A block of rows stays in the second-level cache while panels stream past it. Tiles take a panel faster
         // than it comes, unless many rows share it.
@@ -114,15 +114,15 @@ pub(crate) fn product(
     if rows == 0 || units == 0 {
         return;
     }
-    let plan = Plan::new(rows, isa.row_grain(first.precision()), first.words(), units);
+    let shares = Shares::new(rows, isa.row_grain(first.precision()), first.words(), units);
     let outputs = |job: &Job<'_>| job.first.outputs() * if job.second.is_some() { 2 } else { 1 };
     count(rows * inputs * jobs.iter().map(outputs).sum::<usize>());
     for_each_task(
-        plan.tasks(),
+        shares.tasks(),
         rows * units * PANEL * inputs,
         |task, scratch, (held, kernel): &mut (Option<usize>, Option<Kernel>)| {
             let kernel = kernel.get_or_insert_with(|| Kernel::new(isa, first.precision()));
-            let (block, rows, units) = plan.task(task);
+            let (block, rows, units) = shares.task(task);
             let packed = load.packed().map(|packed| (packed, rows.start));
             if *held != Some(block) {
                 if packed.is_none() {

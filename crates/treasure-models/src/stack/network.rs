@@ -1,18 +1,7 @@
 //! A stack and what reads it, checked once: whoever holds a [`Network`] may rely on every shape.
 
 use super::{Matrix, Norm, PositionRule, Reader, Stack, Tokens};
-
-/// Two parts of a network that do not fit together.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{part}: expected {expected}, got {got}")]
-pub struct StackError {
-    /// Which part, for example `block 3 attention.q outputs`.
-    pub part: String,
-    /// What the rest of the network asks for.
-    pub expected: String,
-    /// What it is.
-    pub got: String,
-}
+use crate::{Error, Result};
 
 /// A network whose parts fit together.
 #[derive(Debug)]
@@ -38,21 +27,17 @@ pub struct Outline {
     pub causal: bool,
 }
 
-fn wrong(part: impl Into<String>, expected: impl ToString, got: impl ToString) -> StackError {
-    StackError { part: part.into(), expected: expected.to_string(), got: got.to_string() }
+fn same(part: impl std::fmt::Display, expected: usize, got: usize) -> Result<()> {
+    if expected == got { Ok(()) } else { Err(Error::expected(part, expected, got)) }
 }
 
-fn same(part: impl Into<String>, expected: usize, got: usize) -> Result<(), StackError> {
-    if expected == got { Ok(()) } else { Err(wrong(part, expected, got)) }
-}
-
-fn shape(part: &str, matrix: &Matrix, outputs: usize, inputs: usize) -> Result<(), StackError> {
+fn shape(part: &str, matrix: &Matrix, outputs: usize, inputs: usize) -> Result<()> {
     same(format!("{part} outputs"), outputs, matrix.outputs())?;
     same(format!("{part} inputs"), inputs, matrix.inputs())?;
     same(format!("{part} bias"), outputs, matrix.bias().map_or(outputs, <[f32]>::len))
 }
 
-fn norm(part: &str, norm: Option<&Norm>, width: usize) -> Result<(), StackError> {
+fn norm(part: &str, norm: Option<&Norm>, width: usize) -> Result<()> {
     let Some(norm) = norm else { return Ok(()) };
     same(format!("{part} weight"), width, norm.weight.len())?;
     same(format!("{part} bias"), width, norm.bias.as_ref().map_or(width, Vec::len))
@@ -60,11 +45,15 @@ fn norm(part: &str, norm: Option<&Norm>, width: usize) -> Result<(), StackError>
 
 impl Network {
     /// Checks every shape.
-    pub fn new(stack: Stack, reader: Reader) -> Result<Self, StackError> {
+    pub fn new(stack: Stack, reader: Reader) -> Result<Self> {
         check_stack(&stack)?;
         check_reader(&reader, stack.width)?;
         if let (Tokens::Decoder, Reader::Classes(_)) = (&stack.embed.tokens, &reader) {
-            return Err(wrong("token table", "one of its own", "the decoder of a classifier"));
+            return Err(Error::expected(
+                "token table",
+                "one of its own",
+                "the decoder of a classifier",
+            ));
         }
         Ok(Self { stack, reader })
     }
@@ -102,10 +91,10 @@ impl Network {
     }
 }
 
-fn check_stack(stack: &Stack) -> Result<(), StackError> {
+fn check_stack(stack: &Stack) -> Result<()> {
     let width = stack.width;
     if width == 0 {
-        return Err(wrong("width", "at least 1", width));
+        return Err(Error::expected("width", "at least 1", width));
     }
     let embed = &stack.embed;
     if let Tokens::Own(table) = &embed.tokens {
@@ -124,7 +113,7 @@ fn check_stack(stack: &Stack) -> Result<(), StackError> {
     let modulated =
         |part: String, matrix: Option<&Matrix>, parts: usize| match (matrix, conditioning) {
             (Some(matrix), Some(inputs)) => shape(&part, matrix, parts * width, inputs),
-            (Some(_), None) => Err(wrong(part, "a conditioning vector", "none")),
+            (Some(_), None) => Err(Error::expected(part, "a conditioning vector", "none")),
             (None, _) => Ok(()),
         };
     modulated("final modulation".to_owned(), stack.final_modulation.as_ref(), 2)?;
@@ -133,10 +122,10 @@ fn check_stack(stack: &Stack) -> Result<(), StackError> {
         let part = |name: &str| format!("block {i} {name}");
         if a.kv_heads == 0 || a.heads == 0 || !a.heads.is_multiple_of(a.kv_heads) {
             let got = format!("{} over {}", a.heads, a.kv_heads);
-            return Err(wrong(part("attention"), "heads a multiple of key heads", got));
+            return Err(Error::expected(part("attention"), "heads a multiple of key heads", got));
         }
         if a.head_dim == 0 {
-            return Err(wrong(part("attention"), "at least 1 component per head", 0));
+            return Err(Error::expected(part("attention"), "at least 1 component per head", 0));
         }
         shape(&part("attention.q"), &a.q, a.heads * a.head_dim, width)?;
         shape(&part("attention.k"), &a.k, a.kv_heads * a.head_dim, width)?;
@@ -146,7 +135,7 @@ fn check_stack(stack: &Stack) -> Result<(), StackError> {
             && 2 * rotary.half() > a.head_dim
         {
             let expected = format!("at most the head's {}", a.head_dim);
-            return Err(wrong(part("attention.rotary"), expected, 2 * rotary.half()));
+            return Err(Error::expected(part("attention.rotary"), expected, 2 * rotary.half()));
         }
         let ff = &block.feed_forward;
         shape(&part("feed_forward.up"), &ff.up, ff.up.outputs(), width)?;
@@ -158,13 +147,13 @@ fn check_stack(stack: &Stack) -> Result<(), StackError> {
         norm(&part("feed-forward norm"), block.ff_norm.as_ref(), width)?;
         modulated(part("modulation"), block.modulation.as_ref().map(|m| &m.0), 6)?;
         if block.modulation.is_some() && block.post_norm {
-            return Err(wrong(part("modulation"), "a pre-norm block", "post-norm"));
+            return Err(Error::expected(part("modulation"), "a pre-norm block", "post-norm"));
         }
     }
     Ok(())
 }
 
-fn check_reader(reader: &Reader, width: usize) -> Result<(), StackError> {
+fn check_reader(reader: &Reader, width: usize) -> Result<()> {
     let (first, last) = reader.first_and_last();
     let middle = if std::ptr::eq(first, last) { width } else { first.outputs() };
     shape("head", first, first.outputs(), width)?;

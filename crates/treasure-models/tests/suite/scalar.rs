@@ -4,7 +4,7 @@
 
 use treasure_models::{
     Result,
-    exec::{ExecError, Executor, Facts, Forward, Precision, Sequence, Storage},
+    exec::{Executor, Facts, Forward, Precision, Sequence, Storage},
     stack::{
         Activation, Attention, Block, FeedForward, Matrix, Network, Norm, NormKind, Reader, Stack,
         Tokens, Visibility,
@@ -67,7 +67,7 @@ impl Executor for Scalar {
 }
 
 impl Forward for ScalarNetwork {
-    fn hidden(&self, batch: &[Sequence<'_>]) -> Result<Vec<f32>, ExecError> {
+    fn hidden(&self, batch: &[Sequence<'_>]) -> Result<Vec<f32>> {
         let mut rows = Vec::new();
         for sequence in batch {
             let all = self.run(sequence.tokens, sequence.sigma);
@@ -80,7 +80,7 @@ impl Forward for ScalarNetwork {
         self.stack.width
     }
 
-    fn logits(&self, rows: &[f32]) -> Result<Vec<f32>, ExecError> {
+    fn logits(&self, rows: &[f32]) -> Result<Vec<f32>> {
         let row = |row: &[f32]| {
             let mut x: Vec<f64> = row.iter().map(|&x| x.into()).collect();
             match &self.reader {

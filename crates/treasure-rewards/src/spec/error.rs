@@ -3,9 +3,7 @@
 use std::{borrow::Cow, fmt};
 
 use treasure_core::Hint;
-use treasure_text::printable;
-
-use crate::error::visible;
+use treasure_text::{printable, printable_lines};
 
 /// Where and why a reward specification cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +28,7 @@ impl SpecError {
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "reward: {}", visible(&self.message))?;
+        writeln!(f, "reward: {}", printable_lines(&self.message))?;
         // What acts on a terminal would move the caret off its column, so it is shown as one visible cell.
         let acts = |c: char| printable(c.encode_utf8(&mut [0; 4])).len() > c.len_utf8();
         let shown: String = self.spec.chars().map(|c| if acts(c) { '␣' } else { c }).collect();

@@ -45,13 +45,13 @@ impl Default for Limits {
 /// What the whole text must match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    kind: Kind,
+    kind: Language,
     /// Leading spaces that rendering drops.
     drops_spaces: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum Language {
     Regex(String),
     Choices(Vec<String>),
     Schema(String, SchemaOptions),
@@ -60,18 +60,18 @@ enum Kind {
 impl Pattern {
     /// A regular expression in the syntax of the `regex` crate, Unicode aware; the whole text must match.
     pub fn regex(pattern: impl Into<String>) -> Self {
-        Self { kind: Kind::Regex(pattern.into()), drops_spaces: 0 }
+        Self { kind: Language::Regex(pattern.into()), drops_spaces: 0 }
     }
 
     /// One of several texts.
     pub fn choices<S: Into<String>>(choices: impl IntoIterator<Item = S>) -> Self {
         let choices = choices.into_iter().map(Into::into).collect();
-        Self { kind: Kind::Choices(choices), drops_spaces: 0 }
+        Self { kind: Language::Choices(choices), drops_spaces: 0 }
     }
 
     /// A JSON text that is valid under a JSON Schema; see `docs/constraints.md` for what is supported.
     pub fn json_schema(schema: &Value, options: SchemaOptions) -> Self {
-        Self { kind: Kind::Schema(schema.to_string(), options), drops_spaces: 0 }
+        Self { kind: Language::Schema(schema.to_string(), options), drops_spaces: 0 }
     }
 
     /// The same pattern where rendering drops one leading space (more), as at the start of a hole.
@@ -84,9 +84,9 @@ impl Pattern {
     /// The automaton over bytes.
     pub fn dfa(&self, limits: &Limits) -> Result<Dfa> {
         let dfa = match &self.kind {
-            Kind::Regex(pattern) => regex_dfa(pattern, limits)?,
-            Kind::Choices(choices) => choices_dfa(choices, limits)?,
-            Kind::Schema(text, options) => {
+            Language::Regex(pattern) => regex_dfa(pattern, limits)?,
+            Language::Choices(choices) => choices_dfa(choices, limits)?,
+            Language::Schema(text, options) => {
                 let schema = serde_json::from_str(text).map_err(|error| Error::Schema {
                     at: "#".to_owned(),
                     expected: "JSON".to_owned(),
@@ -102,9 +102,9 @@ impl Pattern {
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Kind::Regex(pattern) => write!(f, "regex `{pattern}`"),
-            Kind::Choices(choices) => write!(f, "choices {choices:?}"),
-            Kind::Schema(..) => write!(f, "JSON Schema"),
+            Language::Regex(pattern) => write!(f, "regex `{pattern}`"),
+            Language::Choices(choices) => write!(f, "choices {choices:?}"),
+            Language::Schema(..) => write!(f, "JSON Schema"),
         }
     }
 }

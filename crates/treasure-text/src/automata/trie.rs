@@ -4,7 +4,7 @@ use treasure_core::TokenId;
 
 /// A node: the byte that leads to it, where its subtree ends, and the tokens that end here.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
+pub(super) struct Branch {
     pub byte: u8,
     /// One more than the index of the last node below this one.
     pub end: u32,
@@ -16,7 +16,7 @@ pub(super) struct Node {
 /// Nodes in preorder; the root is left out.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trie {
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<Branch>,
     pub ids: Vec<TokenId>,
 }
 
@@ -35,7 +35,7 @@ impl Trie {
             a.0.cmp(&b.0).then_with(|| bytes(a.1).cmp(bytes(b.1))).then(a.1.cmp(&b.1))
         });
         let ids: Vec<TokenId> = heads.into_iter().map(|(_, id)| id).collect();
-        let mut nodes: Vec<Node> = Vec::new();
+        let mut nodes: Vec<Branch> = Vec::new();
         // The nodes of the bytes of the token before.
         let mut path: Vec<usize> = Vec::new();
         let mut before: &[u8] = &[];
@@ -47,7 +47,7 @@ impl Trie {
             }
             for &byte in &text[common..] {
                 path.push(nodes.len());
-                nodes.push(Node { byte, end: 0, first: at as u32, last: at as u32 });
+                nodes.push(Branch { byte, end: 0, first: at as u32, last: at as u32 });
             }
             if let Some(&end) = path.last() {
                 nodes[end].last = at as u32 + 1;

@@ -14,8 +14,8 @@ use super::{
     ragged::{Ragged, common_prefix},
 };
 use crate::{
-    Result,
-    exec::{ExecError, Forward, Precision, RowAnswer, RowQuestion, Sequence, Storage},
+    Error, Result,
+    exec::{Forward, Precision, RowAnswer, RowQuestion, Sequence, Storage},
     kernels::{
         self, Lie, Linear, MAX_INT8_INPUTS, Plain, ROWS_OF_TILES, Table, normalise, project,
         project_activated,
@@ -122,12 +122,12 @@ impl CpuNetwork {
         }
     }
 
-    fn forward(&self, batch: &Ragged, stopped: &Stopped<'_>) -> Result<Vec<f32>, ExecError> {
+    fn forward(&self, batch: &Ragged, stopped: &Stopped<'_>) -> Result<Vec<f32>> {
         let lock = || self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
         let mut arena = lock().pop().unwrap_or_default();
         let rows = self.inside(|| forward(self, batch, &mut arena, stopped));
         lock().push(arena);
-        rows.ok_or(ExecError::GivenUp)
+        rows.ok_or_else(Error::given_up)
     }
 
     fn threads(&self) -> usize {
@@ -204,7 +204,7 @@ impl CpuNetwork {
         batch: &[&[u32]],
         order: &[usize],
         result: &mut [Vec<f64>],
-    ) -> Result<(), ExecError> {
+    ) -> Result<()> {
         let inputs: Vec<&[u32]> = order.iter().map(|&i| &batch[i][..batch[i].len() - 1]).collect();
         let (ragged, paths) = Ragged::of_sorted_prefixes(&self.stack.embed, &inputs);
         let hidden = lend(|stopped| self.forward(&ragged, stopped))?;
@@ -244,7 +244,7 @@ impl CpuNetwork {
 }
 
 impl Forward for CpuNetwork {
-    fn hidden(&self, batch: &[Sequence<'_>]) -> Result<Vec<f32>, ExecError> {
+    fn hidden(&self, batch: &[Sequence<'_>]) -> Result<Vec<f32>> {
         let lengths: Vec<usize> = batch.iter().map(|s| s.tokens.len()).collect();
         let mut rest = batch;
         let parts: Vec<&[Sequence<'_>]> = portions(&lengths, self.most_rows(&lengths))
@@ -255,7 +255,7 @@ impl Forward for CpuNetwork {
             let run = |part: &&[Sequence<'_>]| {
                 self.forward(&Ragged::of_sequences(&self.stack.embed, part), stopped)
             };
-            let done: Result<Vec<Vec<f32>>, ExecError> = match (&parts[..], self.side_by_side) {
+            let done: Result<Vec<Vec<f32>>> = match (&parts[..], self.side_by_side) {
                 ([part], _) => return run(part),
                 (parts, true) => {
                     self.inside(|| parts.par_iter().with_max_len(1).map(run).collect())
@@ -270,7 +270,7 @@ impl Forward for CpuNetwork {
         self.stack.width
     }
 
-    fn logits(&self, rows: &[f32]) -> Result<Vec<f32>, ExecError> {
+    fn logits(&self, rows: &[f32]) -> Result<Vec<f32>> {
         self.inside(|| match &self.reader {
             Reader::Vocabulary(Head { transform: Some(transform), decoder }) => {
                 Ok(self.apply(decoder, &self.transformed(transform, rows)))
@@ -285,7 +285,7 @@ impl Forward for CpuNetwork {
                 if !all_finite(&inner) {
                     let at = inner.iter().position(|x| !x.is_finite()).unwrap_or(0);
                     let what = format!("dense layer of row {}", at / dense.outputs().max(1));
-                    return Err(ExecError::NotFinite { what, got: inner[at].to_string() });
+                    return Err(Error::not_finite(what, inner[at]));
                 }
                 kernels::activate(self.cpu.isa, *activation, &mut inner);
                 Ok(self.apply(&classify.classifier, &inner))
@@ -297,16 +297,12 @@ impl Forward for CpuNetwork {
         self.bytes
     }
 
-    fn ask(
-        &self,
-        rows: &[f32],
-        questions: &[RowQuestion<'_>],
-    ) -> Result<Vec<RowAnswer>, ExecError> {
+    fn ask(&self, rows: &[f32], questions: &[RowQuestion<'_>]) -> Result<Vec<RowAnswer>> {
         Ok(self.answers(rows, questions))
     }
 
     /// Sequences that agree on a prefix compute it once.
-    fn nll(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f64>>, ExecError> {
+    fn nll(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f64>>> {
         let mut order: Vec<usize> = (0..batch.len()).filter(|&i| batch[i].len() > 1).collect();
         order.sort_unstable_by(|&a, &b| batch[a].cmp(batch[b]));
         let new_rows: Vec<usize> = order
