@@ -95,9 +95,14 @@ impl<'r, 'p> Context<'r, 'p> {
         }
     }
 
-    /// Whether node and step events should be built at all.
+    /// Whether node events should be built at all.
     pub fn wants_nodes(&self) -> bool {
         self.tree.is_some() || self.observer.wants_nodes()
+    }
+
+    /// Whether step events should be built at all.
+    pub fn wants_steps(&self) -> bool {
+        self.observer.wants_steps()
     }
 
     /// The number of the first of `count` new nodes.

@@ -168,9 +168,14 @@ pub trait Observer {
     /// Sees an event; `Break` stops the search and keeps the best so far.
     fn observe(&mut self, event: &Event) -> ControlFlow<()>;
 
-    /// Whether node and step events should be built at all.
+    /// Whether node events should be built at all.
     fn wants_nodes(&self) -> bool {
         true
+    }
+
+    /// Whether step events should be built at all; they cost less.
+    fn wants_steps(&self) -> bool {
+        self.wants_nodes()
     }
 }
 

@@ -192,7 +192,7 @@ pub(crate) fn tell_step(
     valued: Option<&[Valued]>,
     selection: &Selection,
 ) -> Flow<()> {
-    if !cx.wants_nodes() {
+    if !cx.wants_steps() {
         return Ok(());
     }
     let distinct: FxHashSet<_> = proposals.children.iter().map(|child| &child.seq).collect();

@@ -134,7 +134,7 @@ impl TextReward for Callable {
         self.bridge.ask(ask).map_err(|message| Error::reward(format!("own:{}", self.name), message))
     }
 
-    fn batch_size(&self) -> usize {
-        self.batch
+    fn batch_size(&self) -> Option<usize> {
+        Some(self.batch)
     }
 }

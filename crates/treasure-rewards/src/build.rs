@@ -47,8 +47,8 @@ impl Rewards {
             Leaf::Perplexity => self.scorer(name, "pocket/scorer")?,
             Leaf::Classifier { model, label, value } => {
                 let window = match self.options.conventions {
-                    Conventions::Plain => usize::MAX,
-                    Conventions::Fk => options::FK_CLASSIFIER_TOKENS,
+                    Conventions::Plain => None,
+                    Conventions::Fk => Some(options::FK_CLASSIFIER_TOKENS),
                 };
                 let classifier = self.classifier(name, model, window)?;
                 Arc::new(ClassifierReward::new(name, classifier, label.as_deref(), *value, window)?)
@@ -86,11 +86,11 @@ impl Rewards {
 
     fn judge(&self, name: &str, judge: Judge, value: ValueKind) -> Result<Arc<dyn TextReward>> {
         let window = match (self.options.conventions, judge) {
-            (Conventions::Plain, _) => usize::MAX,
+            (Conventions::Plain, _) => None,
             (Conventions::Fk, Judge::Positive | Judge::Neutral | Judge::Negative) => {
-                options::FK_SENTIMENT_TOKENS
+                Some(options::FK_SENTIMENT_TOKENS)
             }
-            (Conventions::Fk, _) => options::FK_CLASSIFIER_TOKENS,
+            (Conventions::Fk, _) => Some(options::FK_CLASSIFIER_TOKENS),
         };
         let classifier = self.classifier(name, &format!("pocket/{}", judge.model()), window)?;
         let label = match judge {
@@ -114,8 +114,12 @@ impl Rewards {
         Ok(Arc::new(ClassifierReward::new(name, classifier, Some(&label), value, window)?))
     }
 
-    fn classifier(&self, name: &str, model: &str, window: usize) -> Result<Arc<Classifier>> {
-        let window = Some(window).filter(|&window| window != usize::MAX);
+    fn classifier(
+        &self,
+        name: &str,
+        model: &str,
+        window: Option<usize>,
+    ) -> Result<Arc<Classifier>> {
         self.store
             .classifier(model, &self.options.load, window)
             .map_err(|error| failed(name, "cannot load the classifier", error))

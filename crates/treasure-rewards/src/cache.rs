@@ -152,7 +152,7 @@ impl TextReward for RunCache {
         self.inner().explain_ids(ids)
     }
 
-    fn batch_size(&self) -> usize {
+    fn batch_size(&self) -> Option<usize> {
         self.inner().batch_size()
     }
 }

@@ -126,7 +126,8 @@ impl Composite {
         for leaf in &self.leaves {
             let range = leaf.range();
             let mut column = Vec::with_capacity(items.len());
-            for chunk in items.chunks(self.batch_of(leaf.as_ref())) {
+            let batch = leaf.batch_size().map_or(items.len(), |own| self.batch.unwrap_or(own));
+            for chunk in items.chunks(batch.max(1)) {
                 self.interrupt.check(leaf.name())?;
                 let mut rows = ask(leaf.as_ref(), chunk)?;
                 if rows.len() != chunk.len() {
@@ -173,13 +174,6 @@ impl Composite {
     /// The whole reward of one row of values.
     fn total(&self, values: &[f64], item: impl Fn() -> String) -> Result<f64> {
         admitted(&self.name, self.range, self.root.of(values), item)
-    }
-
-    fn batch_of(&self, leaf: &dyn TextReward) -> usize {
-        match leaf.batch_size() {
-            usize::MAX => usize::MAX, // It makes its own batches.
-            own => self.batch.unwrap_or(own).max(1),
-        }
     }
 
     fn join<Item>(
@@ -259,10 +253,11 @@ impl TextReward for Composite {
         Ok(rows.into_iter().map(|row| Explained { value: row.total, detail: row.detail }).collect())
     }
 
-    fn batch_size(&self) -> usize {
-        self.batch
-            .or_else(|| self.leaves.iter().map(|leaf| leaf.batch_size()).max())
-            .unwrap_or(usize::MAX)
+    fn batch_size(&self) -> Option<usize> {
+        self.batch.or_else(|| {
+            let own = self.leaves.iter().map(|leaf| leaf.batch_size());
+            own.collect::<Option<Vec<_>>>()?.into_iter().max()
+        })
     }
 }
 

@@ -12,7 +12,6 @@ mod error;
 mod exec;
 mod expr;
 mod interrupt;
-mod judge;
 mod labels;
 pub mod metrics;
 pub mod neural;
@@ -33,7 +32,6 @@ pub use error::{Error, Result};
 #[cfg(feature = "exec")]
 pub use exec::Exec;
 pub use interrupt::Interrupt;
-pub use judge::{HeldOut, Verdict};
 pub use options::{RemoteOptions, RewardOptions};
 pub use pipeline::{Pipeline, TextOptions};
 pub use range::Range;

@@ -52,8 +52,9 @@ impl<S: Server> TextReward for S {
         Server::explain(self, texts)
     }
 
-    fn batch_size(&self) -> usize {
-        usize::MAX // The fleet makes the batches, so that all servers work at once.
+    /// The fleet makes the batches, so that all servers work at once.
+    fn batch_size(&self) -> Option<usize> {
+        None
     }
 }
 

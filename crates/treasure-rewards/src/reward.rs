@@ -82,9 +82,9 @@ pub trait TextReward: Send + Sync {
         Ok(Window::Whole)
     }
 
-    /// How many texts to hand over at a time.
-    fn batch_size(&self) -> usize {
-        32
+    /// How many texts to hand over at a time; none if it makes its own batches of whatever comes.
+    fn batch_size(&self) -> Option<usize> {
+        Some(32)
     }
 
     // What it promises.

@@ -22,6 +22,30 @@ pub use words::{Avoids, Contains};
 
 use crate::{Error, Result, TextReward, spec::Style};
 
+/// Makes a rule of a type with a `name` that says `of` one text how far it meets the rule, within [0, 1].
+macro_rules! one_by_one {
+    ($rule:ty) => {
+        impl $crate::TextReward for $rule {
+            fn name(&self) -> &str {
+                &self.name
+            }
+
+            fn score(&self, texts: &[&str]) -> $crate::Result<Vec<f64>> {
+                Ok(texts.iter().map(|text| self.of(text)).collect())
+            }
+
+            fn range(&self) -> $crate::Range {
+                $crate::Range::UNIT
+            }
+
+            fn is_rule(&self) -> bool {
+                true
+            }
+        }
+    };
+}
+use one_by_one;
+
 /// Every rule by the word before its colon.
 pub(crate) const ALL: [&Scheme; 6] = [
     &pattern::SCHEME,

@@ -173,7 +173,7 @@ impl TextReward for Named {
         self.inner.explain(texts)
     }
 
-    fn batch_size(&self) -> usize {
+    fn batch_size(&self) -> Option<usize> {
         self.inner.batch_size()
     }
 }

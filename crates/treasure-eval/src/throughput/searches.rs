@@ -176,6 +176,10 @@ impl Observer for Stopwatch<'_> {
     }
 
     fn wants_nodes(&self) -> bool {
+        false
+    }
+
+    fn wants_steps(&self) -> bool {
         self.last.is_some() || self.skip > 0
     }
 }

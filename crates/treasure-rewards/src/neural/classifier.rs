@@ -23,18 +23,19 @@ pub struct ClassifierReward {
 
 impl ClassifierReward {
     /// A reward called `name`. `label` is a name in any case or an index; a classifier of one label needs none.
-    /// Texts are cut to `max_tokens`, special tokens included, which the classifier must have been told
-    /// ([`Classifier::with_max_length`]).
+    /// Texts are cut to `window` tokens, if there is one, special tokens included, which the classifier must have
+    /// been told ([`Classifier::with_max_length`]).
     pub fn new(
         name: impl Into<String>,
         classifier: Arc<Classifier>,
         label: Option<&str>,
         value: ValueKind,
-        max_tokens: usize,
+        window: Option<usize>,
     ) -> Result<Self> {
         let name = name.into();
         let label = labels::find_or_only(&name, classifier.labels(), label)?;
-        let max_tokens = max_tokens.min(classifier.max_len());
+        let longest = classifier.max_len();
+        let max_tokens = window.map_or(longest, |window| window.min(longest));
         Ok(Self { name, classifier, label, value, max_tokens })
     }
 
@@ -116,8 +117,8 @@ impl TextReward for ClassifierReward {
         explain().map_err(|error| failed(&self.name, "cannot classify the texts", error))
     }
 
-    fn batch_size(&self) -> usize {
-        super::BATCH
+    fn batch_size(&self) -> Option<usize> {
+        Some(super::BATCH)
     }
 
     fn explain_ids(&self, ids: &[&[TokenId]]) -> Result<Vec<Explained>> {

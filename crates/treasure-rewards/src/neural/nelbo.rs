@@ -33,7 +33,7 @@ pub struct NelboReward {
     denoiser: Arc<dyn Denoiser>,
     tokenise: Tokenise,
     given: usize,
-    max_tokens: usize,
+    max_tokens: Option<usize>,
     samples: usize,
 }
 
@@ -50,7 +50,7 @@ impl NelboReward {
             let ids = ids.map_err(|error| failed(&owner, "cannot tokenise the text", error))?;
             Ok(bos.into_iter().chain(ids).collect())
         };
-        let max_tokens = model.facts().max_len;
+        let max_tokens = Some(model.facts().max_len);
         Self { max_tokens, ..Self::with_denoiser(name, model, given, tokenise) }
     }
 
@@ -62,12 +62,16 @@ impl NelboReward {
         tokenise: impl Fn(&str) -> Result<Vec<TokenId>> + Send + Sync + 'static,
     ) -> Self {
         let (name, tokenise) = (name.into(), Box::new(tokenise));
-        let max_tokens = usize::MAX;
-        Self { name, denoiser, tokenise, given, max_tokens, samples: NELBO_SAMPLES }
+        Self { name, denoiser, tokenise, given, max_tokens: None, samples: NELBO_SAMPLES }
+    }
+
+    /// How many of these are looked at.
+    fn seen(&self, ids: &[TokenId]) -> usize {
+        self.max_tokens.map_or(ids.len(), |most| most.min(ids.len()))
     }
 
     fn bound(&self, ids: &[TokenId], text: impl Fn() -> String) -> Result<Bound> {
-        let ids = &ids[..ids.len().min(self.max_tokens)];
+        let ids = &ids[..self.seen(ids)];
         let scored = ids.len().saturating_sub(self.given);
         if scored == 0 {
             let message = format!("no token to score in the text {}", text());
@@ -120,7 +124,7 @@ impl NelboReward {
     fn explained(&self, ids: &[TokenId], text: impl Fn() -> String) -> Result<Explained> {
         let Bound { nats, tokens } = self.bound(ids, text)?;
         let detail = Some(json!({ "nelbo_mean": nats, "tokens": tokens }));
-        Ok(Explained { value: -nats, detail }.cut(ids.len(), self.max_tokens))
+        Ok(Explained { value: -nats, detail }.cut(ids.len(), self.seen(ids)))
     }
 }
 

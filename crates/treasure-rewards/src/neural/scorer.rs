@@ -104,8 +104,8 @@ impl TextReward for ScorerReward {
         Range::AT_MOST_ZERO
     }
 
-    fn batch_size(&self) -> usize {
-        super::BATCH
+    fn batch_size(&self) -> Option<usize> {
+        Some(super::BATCH)
     }
 
     fn window(&self, text: &str) -> Result<Window> {

@@ -27,7 +27,7 @@ pub(super) struct Classify {
 }
 
 /// A text's probabilities in id order, with the likeliest label's name if the server said it.
-struct Row {
+struct Judged {
     probabilities: Vec<f64>,
     likeliest: Option<String>,
 }
@@ -56,7 +56,7 @@ impl Classify {
         result
     }
 
-    fn ask(&self, texts: &[&str]) -> Result<Vec<Row>, Failure> {
+    fn ask(&self, texts: &[&str]) -> Result<Vec<Judged>, Failure> {
         // `input` is the documented field; SGLang's older endpoint reads `text`.
         let body = self.fleet.with_model(json!({ "input": texts, "text": texts }));
         let answer = self.post(&body)?;
@@ -74,7 +74,7 @@ impl Classify {
                     several => several.iter().map(probability).collect(),
                 };
                 match probabilities {
-                    Some(probabilities) => Ok(Row {
+                    Some(probabilities) => Ok(Judged {
                         likeliest: row.get("label").and_then(Value::as_str).map(Into::into),
                         probabilities,
                     }),
@@ -94,7 +94,7 @@ impl Classify {
     }
 
     /// Remembers the names the answers reveal.
-    fn learn(&self, rows: &[Row]) -> Result<BTreeMap<usize, String>> {
+    fn learn(&self, rows: &[Judged]) -> Result<BTreeMap<usize, String>> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         for row in rows {
             let top = row.probabilities.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -148,7 +148,7 @@ impl Classify {
         }
     }
 
-    fn explain_row(&self, row: &Row, names: &BTreeMap<usize, String>) -> Result<Explained> {
+    fn explain_row(&self, row: &Judged, names: &BTreeMap<usize, String>) -> Result<Explained> {
         let id = self.id(names, row.probabilities.len())?;
         if self.value == ValueKind::Raw && row.probabilities.len() > 1 {
             let message = "raw: expects one number per text, and this server gives probabilities";

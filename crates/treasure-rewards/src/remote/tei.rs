@@ -23,7 +23,7 @@ pub(super) struct Tei {
 }
 
 /// The labels of a text with their raw scores, in order of their names.
-struct Row {
+struct Labelled {
     names: Vec<String>,
     logits: Vec<f64>,
 }
@@ -48,7 +48,7 @@ impl Tei {
         })
     }
 
-    fn ask(&self, texts: &[&str]) -> Result<Vec<Row>, Failure> {
+    fn ask(&self, texts: &[&str]) -> Result<Vec<Labelled>, Failure> {
         let inputs: Vec<[&str; 1]> = texts.iter().map(|text| [*text]).collect();
         let body = json!({ "inputs": inputs, "raw_scores": true, "truncate": true });
         let answer = self.fleet.post("/predict", &body)?;
@@ -74,12 +74,12 @@ impl Tei {
                 pairs.sort_by(|a, b| a.0.cmp(b.0));
                 let (names, logits) =
                     pairs.into_iter().map(|(name, score)| (name.to_string(), score)).unzip();
-                Ok(Row { names, logits })
+                Ok(Labelled { names, logits })
             })
             .collect()
     }
 
-    fn explain_row(&self, row: &Row) -> Result<Explained> {
+    fn explain_row(&self, row: &Labelled) -> Result<Explained> {
         let by_index = self.names_by_index();
         let wanted = match self.label.as_deref() {
             None => labels::find_or_only(&self.fleet.name, &row.names, None)?,

@@ -9,8 +9,8 @@ use std::{path::Path, sync::Arc};
 
 use serde_json::Value;
 
-use super::{Fault, Scheme};
-use crate::{Error, Range, Result, TextReward, spec::Style};
+use super::{Fault, Scheme, one_by_one};
+use crate::{Error, Result, spec::Style};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "json-schema",
@@ -149,20 +149,4 @@ impl Open {
     }
 }
 
-impl TextReward for JsonSchema {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        Ok(texts.iter().map(|text| self.of(text)).collect())
-    }
-
-    fn range(&self) -> Range {
-        Range::UNIT
-    }
-
-    fn is_rule(&self) -> bool {
-        true
-    }
-}
+one_by_one!(JsonSchema);

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use super::{Fault, Scheme};
-use crate::{Range, Result, TextReward, spec::Style};
+use super::{Fault, Scheme, one_by_one};
+use crate::{Result, spec::Style};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "length",
@@ -72,20 +72,4 @@ impl Length {
     }
 }
 
-impl TextReward for Length {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        Ok(texts.iter().map(|text| self.of(text)).collect())
-    }
-
-    fn range(&self) -> Range {
-        Range::UNIT
-    }
-
-    fn is_rule(&self) -> bool {
-        true
-    }
-}
+one_by_one!(Length);

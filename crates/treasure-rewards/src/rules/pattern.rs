@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use super::{Fault, Scheme, near::Near};
-use crate::{Range, Result, TextReward, spec::Style};
+use super::{Fault, Scheme, near::Near, one_by_one};
+use crate::{Result, spec::Style};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "regex",
@@ -61,20 +61,4 @@ impl Pattern {
     }
 }
 
-impl TextReward for Pattern {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        Ok(texts.iter().map(|text| self.of(text)).collect())
-    }
-
-    fn range(&self) -> Range {
-        Range::UNIT
-    }
-
-    fn is_rule(&self) -> bool {
-        true
-    }
-}
+one_by_one!(Pattern);

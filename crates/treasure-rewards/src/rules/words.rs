@@ -5,8 +5,8 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::Scheme;
-use crate::{Range, Result, TextReward, spec::Style};
+use super::{Scheme, one_by_one};
+use crate::spec::Style;
 
 pub(super) const CONTAINS: Scheme = Scheme {
     name: "contains",
@@ -88,25 +88,13 @@ impl Contains {
     pub fn new(name: impl Into<String>, words: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         Self { name: name.into(), words: Words::new(words) }
     }
-}
 
-impl TextReward for Contains {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
-        Ok(texts.iter().map(|text| self.words.mean(text, share)).collect())
-    }
-
-    fn range(&self) -> Range {
-        Range::UNIT
-    }
-
-    fn is_rule(&self) -> bool {
-        true
+    fn of(&self, text: &str) -> f64 {
+        self.words.mean(text, share)
     }
 }
+
+one_by_one!(Contains);
 
 /// The share of some words that a text has not.
 #[derive(Debug)]
@@ -120,27 +108,14 @@ impl Avoids {
     pub fn new(name: impl Into<String>, words: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         Self { name: name.into(), words: Words::new(words) }
     }
-}
 
-impl TextReward for Avoids {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
+    fn of(&self, text: &str) -> f64 {
         let found = |word: &str, text: &str| f64::from(stands_in(word, text));
-        let absent = |text: &&str| match self.words.0.as_slice() {
+        match self.words.0.as_slice() {
             [] => 1.0,
             _ => 1.0 - self.words.mean(text, found),
-        };
-        Ok(texts.iter().map(absent).collect())
-    }
-
-    fn range(&self) -> Range {
-        Range::UNIT
-    }
-
-    fn is_rule(&self) -> bool {
-        true
+        }
     }
 }
+
+one_by_one!(Avoids);

@@ -7,9 +7,7 @@ use std::sync::{
 
 use crate::support::{build, build_with, close, quick, score};
 use proptest::prelude::*;
-use treasure_rewards::{
-    Composite, Explained, HeldOut, Range, Result, RunCache, Spec, TextReward, metrics,
-};
+use treasure_rewards::{Composite, Explained, Range, Result, RunCache, Spec, TextReward, metrics};
 
 /// The number that a text is.
 struct Number(AtomicUsize);
@@ -344,17 +342,6 @@ impl TextReward for Flat {
         let detail = Some(serde_json::json!({"nll_mean": 2.0, "tokens": 3}));
         Ok(texts.iter().map(|_| Explained { value: -2.0, detail: detail.clone() }).collect())
     }
-}
-
-#[test]
-fn a_held_out_judge_reports_reward_perplexity_and_diversity() {
-    let judge = HeldOut::new(build("contains:a"), Some(Arc::new(Flat)));
-    let verdict = judge.judge(&["x a b", "x b b"], &[" a b", " b b"]).expect("a verdict");
-    let totals: Vec<f64> = verdict.rewards.iter().map(|row| row.total).collect();
-    assert_eq!(totals, [1.0, 0.0]);
-    assert_eq!(verdict.perplexities.expect("a scorer was given"), [2f64.exp(), 2f64.exp()]);
-    assert_eq!(verdict.dist[0], Some(0.5));
-    assert_eq!(verdict.dist[2], None);
 }
 
 #[test]

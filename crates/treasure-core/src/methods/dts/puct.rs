@@ -179,7 +179,7 @@ impl Stepper for Tokens {
         };
         self.back_up(from, found);
         self.done += 1;
-        if cx.wants_nodes() {
+        if cx.wants_steps() {
             let added = self.branches.len() - before;
             cx.tell(&Event::Step(StepEvent {
                 step: self.done - 1,

@@ -251,7 +251,7 @@ impl Stepper for Tree {
             cx.log_normalizer = Some(lambda * root);
         }
         self.done += 1;
-        if cx.wants_nodes() {
+        if cx.wants_steps() {
             cx.tell(&Event::Step(StepEvent {
                 step: self.done - 1,
                 steps: self.shape.iterations,

@@ -155,7 +155,7 @@ impl Stepper for Refined {
             }
         };
         self.done += 1;
-        if cx.wants_nodes() {
+        if cx.wants_steps() {
             cx.tell(&Event::Step(StepEvent {
                 step: self.done - 1,
                 steps: self.moves.len(),

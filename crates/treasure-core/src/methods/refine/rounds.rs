@@ -173,7 +173,7 @@ impl Stepper for Rounds {
         }
         self.advance(cx)?;
         self.done += 1;
-        if cx.wants_nodes() {
+        if cx.wants_steps() {
             let best = self.best.as_ref().map(|best| best.reward);
             cx.tell(&Event::Step(StepEvent {
                 step: self.done - 1,
