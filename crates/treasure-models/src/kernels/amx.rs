@@ -108,9 +108,9 @@ impl Tiles {
     /// `c[r][j] (+)= Σₖ a[r][k] · b[k][j]` as [`super::tile`] has it, for bf16 or int8.
     ///
     /// # Safety
-    /// `a` has `depth` words in each of `rows` rows at stride `STRIDE`, `b` has `depth × 32`, `c` has 32 in each of
-    /// `rows` rows at stride `c_stride` and is not aliased, all three with `rows` rounded up to whole tiles: what
-    /// lies behind the last row is read and overwritten.
+    /// With `rows` rounded up to whole tiles, `a` has `depth` words in each of them at stride `STRIDE`, and `c` 32 at
+    /// stride `c_stride`, at least 32, and is not aliased: what lies behind the last row is read and overwritten.
+    /// `b` has `depth × 32` words.
     pub unsafe fn multiply(
         &self,
         kind: Precision,
@@ -122,7 +122,8 @@ impl Tiles {
     ) {
         let Tile { rows, depth, c_stride, add } = tile;
         let whole = depth / STEP * STEP;
-        let tail = Tail::new(depth - whole, b.wrapping_add(whole * PANEL));
+        // SAFETY: the caller promises `depth` words, of which these are the last.
+        let tail = unsafe { Tail::new(depth - whole, b.add(whole * PANEL)) };
         for start in (0..depth.max(1)).step_by(NEAR) {
             let steps = NEAR.min(whole.saturating_sub(start)) / STEP;
             let near = b.wrapping_add(start * PANEL);
@@ -202,11 +203,14 @@ struct Copied<const WIDTH: usize>([[f32; WIDTH]; 2 * ROWS]);
 #[cfg(target_arch = "x86_64")]
 impl Tail {
     /// A copy of `words` words of a panel from `b` on, if there are any.
-    fn new(words: usize, b: *const f32) -> Option<Self> {
+    ///
+    /// # Safety
+    /// `b` has as many words of 32 floats, fewer than [`STEP`].
+    unsafe fn new(words: usize, b: *const f32) -> Option<Self> {
         (words > 0).then(|| {
             let mut weights = Copied([[0.0; PANEL]; 2 * ROWS]);
             for (word, to) in weights.0[..words].iter_mut().enumerate() {
-                // SAFETY: the only caller has `words` words of 32 floats there.
+                // SAFETY: the caller promises these words, and a row of the copy holds 32 floats.
                 unsafe { b.add(word * PANEL).copy_to_nonoverlapping(to.as_mut_ptr(), PANEL) };
             }
             Self { words, weights }
@@ -391,7 +395,7 @@ pub(super) unsafe fn rounds(kind: Precision, rounds: usize) -> f64 {
             )
         };
     }
-    // SAFETY: tiles are configured and hold zeros; no memory is touched.
+    // SAFETY: tiles are configured, whatever they hold; the four that are written are named; no memory is touched.
     unsafe {
         match kind {
             Precision::Int8 => rounds!("tdpbusd"),

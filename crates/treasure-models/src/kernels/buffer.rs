@@ -23,7 +23,7 @@ pub struct Aligned {
 /// Asks the system to back a fresh buffer with large pages: weights are streamed, and page walks would cost.
 /// A refusal changes nothing.
 fn ask_for_large_pages(buffer: &mut [Line]) {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     {
         const PAGE: usize = 2 << 20;
         let bytes: &mut [u8] = cast_slice_mut(buffer);
@@ -36,7 +36,7 @@ fn ask_for_large_pages(buffer: &mut [Line]) {
             unsafe { libc::madvise(pages.as_mut_ptr().cast(), len, libc::MADV_HUGEPAGE) };
         }
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(any(not(target_os = "linux"), miri))]
     let _ = buffer;
 }
 
@@ -113,7 +113,8 @@ mod tests {
 
     #[test]
     fn buffers_start_on_a_cache_line_and_hold_zeros() {
-        for len in [0, 1, 16, 17, 1000, 3 << 20] {
+        // The last is large enough for large pages, and too large for an interpreter.
+        for len in [0, 1, 16, 17, 1000, if cfg!(miri) { 5000 } else { 3 << 20 }] {
             let buffer = Aligned::floats(len);
             assert_eq!(buffer.as_f32().as_ptr() as usize % 64, 0);
             assert!(buffer.as_f32().len() >= len && buffer.as_f32().iter().all(|&x| x == 0.0));

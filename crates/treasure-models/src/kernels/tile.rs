@@ -123,18 +123,18 @@ fn by_vectors(
         #[cfg(target_arch = "x86_64")]
         (Precision::F32, Set::Avx2) => unsafe { x86::avx2(tile, from, weights, to, next) },
         (Precision::F32, Set::Portable) => portable(tile, a, b, c),
-        // SAFETY: the bounds were just checked, and detection has just found AVX-512F and AVX512_BF16.
+        // SAFETY: the bounds were just checked; detection found AVX-512F and AVX512_BF16 for this `Isa`.
         #[cfg(target_arch = "x86_64")]
         (Precision::Bf16, Set::Avx512 | Set::Amx) if isa.dots_bf16() => unsafe {
             x86::avx512_bf16(tile, from, weights, to, next);
         },
         (Precision::Bf16, _) => multiply_bf16(isa, tile, a, b, c),
-        // SAFETY: the bounds were just checked, and detection has just found AVX-512F and AVX512_VNNI.
+        // SAFETY: the bounds were just checked; detection found AVX-512F and AVX512_VNNI for this `Isa`.
         #[cfg(target_arch = "x86_64")]
         (Precision::Int8, Set::Avx512 | Set::Amx) if isa.dots_int8() => unsafe {
             x86::avx512_vnni(tile, from, weights, to, next);
         },
-        // SAFETY: the bounds were just checked, and detection has just found AVX2 and AVX-VNNI.
+        // SAFETY: the bounds were just checked; detection found AVX2 and AVX-VNNI for this `Isa`.
         #[cfg(target_arch = "x86_64")]
         (Precision::Int8, Set::Avx2) if isa.dots_int8() => unsafe {
             x86::avx_vnni(tile, from, weights, to, next);

@@ -150,7 +150,7 @@ per_isa! { fn narrow_plainly(from: &[f32], to: &mut [u16]) = narrow_all; }
 pub(crate) fn narrow(isa: Isa, from: &[f32], to: &mut [u16]) {
     #[cfg(target_arch = "x86_64")]
     if isa.dots_bf16() {
-        // SAFETY: detection has just found AVX512_BF16.
+        // SAFETY: detection found AVX-512F and AVX512_BF16 for this `Isa`.
         return unsafe { x86::narrow(from, to) };
     }
     narrow_plainly(isa, from, to);
@@ -161,7 +161,7 @@ pub(crate) fn narrow_in_place(isa: Isa, values: &mut [f32]) {
     let mut done = 0;
     #[cfg(target_arch = "x86_64")]
     if isa.dots_bf16() {
-        // SAFETY: detection has just found AVX512_BF16.
+        // SAFETY: detection found AVX-512F and AVX512_BF16 for this `Isa`.
         done = unsafe { x86::narrow_in_place(values) };
     }
     for at in (done..values.len()).step_by(PANEL) {
