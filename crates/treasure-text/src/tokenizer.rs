@@ -29,6 +29,25 @@ impl std::fmt::Debug for Tokenizer {
     }
 }
 
+/// A merge that can give no token: its second part lacks the prefix that is taken off, or both are longer than any
+/// token. The library would panic.
+fn merge_of_no_token(model: &serde_json::Value) -> Option<&serde_json::Value> {
+    let prefix = model["continuing_subword_prefix"].as_str().unwrap_or_default();
+    let longest = model["vocab"].as_object()?.keys().map(String::len).max().unwrap_or(0);
+    let gives_none = |merge: &&serde_json::Value| {
+        let parts = match merge.as_str() {
+            Some(line) if line.starts_with("#version") => None,
+            Some(line) => line.split_once(' '),
+            None => merge[0].as_str().zip(merge[1].as_str()),
+        };
+        parts.is_some_and(|(first, second)| {
+            let rest = second.strip_prefix(prefix);
+            rest.is_none_or(|rest| first.len() + rest.len() > longest)
+        })
+    };
+    model["merges"].as_array()?.iter().find(gives_none)
+}
+
 impl Tokenizer {
     /// Parses the text of a `tokenizer.json`; `place` is its name for messages.
     pub fn parse(text: &str, place: &str) -> Result<Self> {
@@ -54,6 +73,10 @@ impl Tokenizer {
                 .with_source(source)
                 .of_file()
         };
+        if let Some(merge) = merge_of_no_token(&json["model"]) {
+            let wanted = "merges that give tokens of the vocabulary";
+            return Err(Error::expected(place, wanted, merge).of_file());
+        }
         let parse = |json: &serde_json::Value| -> Result<Inner> {
             let bytes = serde_json::to_vec(json).map_err(|source| malformed(source.into()))?;
             Inner::from_bytes(bytes).map_err(malformed)
