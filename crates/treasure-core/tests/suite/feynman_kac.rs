@@ -294,6 +294,15 @@ fn systematic_resampling_never_draws_what_has_no_weight() {
         let ancestors = draw(Resampling::Systematic, &weights, Key::new(16).fold(i));
         assert!(ancestors.iter().all(|a| (1..=3).contains(a)), "{ancestors:?}");
     }
+    // So many equal weights that their sum, as it is rounded, falls short of the last point.
+    let n = 99_991;
+    let mut logs = vec![0.0; n];
+    logs.push(f64::NEG_INFINITY);
+    let weights = LogWeights::new("w", &logs).unwrap();
+    let sum = weights.normalised().iter().fold(0.0, |sum, weight| sum + weight);
+    let beyond = |key: &Key| (n as f64 + key.uniform()) / (n + 1) as f64 > sum;
+    let key = (0..200_000_000).map(|i| Key::new(17).fold(i)).find(beyond).unwrap();
+    assert_eq!(draw(Resampling::Systematic, &weights, key)[n], n - 1);
 }
 
 #[test]
