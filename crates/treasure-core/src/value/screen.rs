@@ -1,9 +1,10 @@
 //! Screened value: a cheap proxy reward ranks the children, only the best share is scored exactly.
 //! Children screened out have no value and are pruned; they cost no reward call.
 //!
-//! The screen is by parent: the children of each node compete among themselves, equal sequences count
-//! once, and at least two of them pass, so that a population can grow. So a child's fate does not
-//! depend on how wide the tree is beside it, and nested selection keeps its guarantee.
+//! The screen is by parent, in the order of slots: the children of each node compete among themselves,
+//! sequences that an earlier node let through do not count, and at least two others pass, so that a
+//! population can grow. So a child's fate depends on its own parent and those before it alone, however
+//! wide the tree is, and nested selection keeps its guarantee.
 
 use rustc_hash::FxHashSet;
 
@@ -13,13 +14,13 @@ use crate::{
     population::{Node, Proposals},
 };
 
-/// Children of a parent that pass whatever the share.
+/// Sequences of a parent that pass whatever the share.
 const AT_LEAST: usize = 2;
 
 /// Resubstitution behind a screen. The proxy is [`crate::Problem::with_proxy`]'s.
 #[derive(Clone, Debug)]
 pub struct Screened {
-    /// The share of each parent's children that is scored exactly, in (0, 1].
+    /// The share of each parent's sequences that is scored exactly, in (0, 1].
     pub share: f64,
     /// What the tree adds to the reward.
     pub taste: Taste,
@@ -41,6 +42,7 @@ impl Value for Screened {
         let proxy = cx.problem.score_proxy(&tokens)?;
         let children = &proposals.children;
         let mut passes = vec![false; children.len()];
+        let mut seen = FxHashSet::default();
         for parent in 0..parents.len() {
             let mut order: Vec<usize> =
                 (0..children.len()).filter(|&i| children[i].parent == parent).collect();
@@ -49,11 +51,14 @@ impl Value for Screened {
                 let rank = |i: usize| children[i].rank;
                 proxy[b].total_cmp(&proxy[a]).then(rank(a).cmp(&rank(b))).then(a.cmp(&b))
             });
-            let mut seen = FxHashSet::default();
-            let distinct: FxHashSet<_> = order.iter().map(|&i| &children[i].seq).collect();
-            let share = ((self.share * distinct.len() as f64).ceil() as usize).max(AT_LEAST);
+            let new: FxHashSet<_> =
+                order.iter().map(|&i| &children[i].seq).filter(|seq| !seen.contains(seq)).collect();
+            let share = ((self.share * new.len() as f64).ceil() as usize).max(AT_LEAST);
+            let mut own = 0;
             for &i in &order {
-                if seen.len() < share || seen.contains(&children[i].seq) {
+                let known = seen.contains(&children[i].seq);
+                if known || own < share {
+                    own += usize::from(!known);
                     seen.insert(&children[i].seq);
                     passes[i] = true;
                 }

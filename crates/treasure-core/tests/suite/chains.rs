@@ -276,3 +276,28 @@ fn treeg_costs_a_pass_a_text_and_step_and_its_completions() {
     let refused = Treeg { sampler: Sampler::Greedy, ..method }.check().unwrap_err();
     assert_eq!(refused.to_string(), "sampler: expected ancestral or first-hitting, got greedy");
 }
+
+#[test]
+fn treeg_reveals_in_every_order_with_equal_chance() {
+    let table = JointTable::random(3, 3, Key::new(1));
+    let reward = TableReward::random(3, 3, Key::new(2));
+    let method = Treeg { tree_width: 1.into(), x0_samples: 2, sampler: HITTING };
+    let mut orders: BTreeMap<Vec<usize>, u64> = BTreeMap::new();
+    for seed in 0..3000 {
+        let mut order = Vec::new();
+        let mut observer = |event: &Event| {
+            if let Event::Node(node) = event
+                && node.kept
+            {
+                order.extend(node.position);
+            }
+            ControlFlow::Continue(())
+        };
+        method.run(&problem(3, &table, &reward), Key::new(seed), &mut observer).unwrap();
+        *orders.entry(order).or_default() += 1;
+    }
+    let counts: Vec<u64> = orders.into_values().collect();
+    assert_eq!(counts.len(), 6, "{counts:?}");
+    let z = exact::chi_square_z(&counts, &[1.0 / 6.0; 6]);
+    assert!(z.abs() < 4.0, "{counts:?}: χ² is {z} standard deviations off");
+}

@@ -1,8 +1,10 @@
 //! Shared set-up: a problem over a joint table and a reward table.
 
+use std::sync::Mutex;
+
 use treasure_core::{
-    Bans, Denoiser, Key, Limits, MaskedSeq, NodeEvent, NoiseSchedule, Outcome, Problem, Reward,
-    Search, Silent, Target,
+    Answer, Bans, Denoiser, Encoding, Facts, Key, Limits, MaskedSeq, NodeEvent, NoiseSchedule,
+    Outcome, Problem, Question, Result, Reward, Search, Silent, State, Target,
 };
 use treasure_testkit::{JointTable, TableReward};
 
@@ -38,6 +40,39 @@ pub fn placed(parent: &MaskedSeq, node: &NodeEvent) -> MaskedSeq {
         state.reveal_in_place(position, token);
     }
     state
+}
+
+/// A denoiser that remembers what it was asked, and when.
+pub struct Watched {
+    table: JointTable,
+    asked: Mutex<Vec<(MaskedSeq, u64)>>,
+}
+
+impl Watched {
+    pub fn new(table: JointTable) -> Self {
+        Self { table, asked: Mutex::default() }
+    }
+
+    /// Every state it was asked for with the bits of its time, in order.
+    pub fn asked(self) -> Vec<(MaskedSeq, u64)> {
+        self.asked.into_inner().unwrap()
+    }
+}
+
+impl Denoiser for Watched {
+    fn facts(&self) -> &Facts {
+        self.table.facts()
+    }
+
+    fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
+        let new = batch.iter().map(|state| (state.seq.clone(), state.t.to_bits()));
+        self.asked.lock().unwrap().extend(new);
+        self.table.encode(batch)
+    }
+
+    fn read(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
+        self.table.read(batch)
+    }
 }
 
 /// The target p·exp(λ r)/Z over all sequences of a table.

@@ -294,6 +294,15 @@ fn systematic_resampling_never_draws_what_has_no_weight() {
         let ancestors = draw(Resampling::Systematic, &weights, Key::new(16).fold(i));
         assert!(ancestors.iter().all(|a| (1..=3).contains(a)), "{ancestors:?}");
     }
+    // So many equal weights that their sum, as it is rounded, falls short of the last point.
+    let n = 99_991;
+    let mut logs = vec![0.0; n];
+    logs.push(f64::NEG_INFINITY);
+    let weights = LogWeights::new("w", &logs).unwrap();
+    let sum = weights.normalised().iter().fold(0.0, |sum, weight| sum + weight);
+    let beyond = |key: &Key| (n as f64 + key.uniform()) / (n + 1) as f64 > sum;
+    let key = (0..200_000_000).map(|i| Key::new(17).fold(i)).find(beyond).unwrap();
+    assert_eq!(draw(Resampling::Systematic, &weights, key)[n], n - 1);
 }
 
 #[test]
@@ -339,13 +348,23 @@ fn the_reference_variant_says_when_it_replaces_all_zero_weights() {
     assert!(honest.notes.is_empty());
 }
 
+/// What a replay met.
+struct Replayed {
+    /// Weights above what the reference allows.
+    clamped: u32,
+    /// Steps whose weights were all zero.
+    repaired: u32,
+    /// Whether the last weights, after such a step, still told particles apart.
+    tells: bool,
+}
+
 /// Replays the reference's resampler from a trace, in its own arithmetic, and compares every step.
-fn replayed(method: &FkReference, reward: &dyn treasure_core::Reward, seed: u64) -> (u32, u32) {
+fn replayed(method: &FkReference, reward: &dyn treasure_core::Reward, seed: u64) -> Replayed {
     let table = JointTable::random(3, 3, Key::new(21));
     let k = method.particles;
     let (mut stored, mut product) = (vec![0f64; k], vec![1f32; k]);
     let mut children: Vec<(f64, Vec<usize>)> = Vec::new();
-    let (mut clamped, mut repaired) = (0, 0);
+    let (mut clamped, mut repaired, mut tells) = (0, 0, false);
     let mut observer = |event: &Event| {
         match event {
             Event::Node(node) if node.step.is_some() => {
@@ -382,6 +401,9 @@ fn replayed(method: &FkReference, reward: &dyn treasure_core::Reward, seed: u64)
                     repaired += 1;
                     w.fill(1.0);
                 }
+                let low = w.iter().copied().fold(f32::MAX, f32::min);
+                let apart = w.iter().any(|&w| w > 1.2 * low);
+                tells = repaired > 0 && low > 0.0 && apart;
                 let sum: f64 = w.iter().map(|&w| f64::from(w)).sum();
                 let squares: f64 = w.iter().map(|&w| (f64::from(w) / sum).powi(2)).sum();
                 let ess = step.ess.unwrap();
@@ -406,7 +428,7 @@ fn replayed(method: &FkReference, reward: &dyn treasure_core::Reward, seed: u64)
     for (particle, stored) in found.finals.iter().zip(&stored) {
         assert_eq!(particle.value, *stored);
     }
-    (clamped, repaired)
+    Replayed { clamped, repaired, tells }
 }
 
 #[test]
@@ -418,7 +440,7 @@ fn the_reference_variant_weighs_line_by_line_as_its_reference() {
             for seed in 0..3 {
                 let x0_samples = 2;
                 let method = FkReference { potential, lambda, x0_samples, ..Default::default() };
-                let (over, _) = replayed(&method, &reward, seed);
+                let over = replayed(&method, &reward, seed).clamped;
                 clamped += over;
                 plain += u32::from(over == 0);
             }
@@ -429,22 +451,28 @@ fn the_reference_variant_weighs_line_by_line_as_its_reference() {
 
 #[test]
 fn the_reference_variant_replaces_all_zero_weights_before_it_multiplies() {
-    // Four completions that begin with 0 have weights that are 0 in float32.
+    // Completions that begin with 1 or 2 have weights that are 0 in float32. After few resamplings the
+    // particles are still different, and the product of potentials is within the clamp.
     let mostly =
         FnReward::new(
             "mostly low",
             |x| {
-                if x[0] == 0 { -50.0 } else { -0.05 * f64::from(x[1] + x[2]) }
+                if x[0] > 0 { -50.0 } else { -0.05 * f64::from(x[1] + x[2]) }
             },
         );
-    let mut repaired = 0;
+    let (mut repaired, mut told) = (0, 0);
     for potential in [Potential::Rt, Potential::Diff] {
-        for seed in 0..12 {
-            let method = FkReference { potential, x0_samples: 1, ..FkReference::default() };
-            repaired += replayed(&method, &mostly, seed).1;
+        for seed in 0..60 {
+            let (particles, resample_every, x0_samples) = (2, 400, 1);
+            let own =
+                FkReference { potential, particles, resample_every, x0_samples, lambda: 10.0 };
+            let found = replayed(&own, &mostly, seed);
+            repaired += found.repaired;
+            told += u32::from(found.tells && potential == Potential::Rt);
         }
     }
-    assert!(repaired > 5, "{repaired}");
+    assert!(repaired > 20, "{repaired}");
+    assert!(told > 2, "{told} ends whose products have been through a repair");
 }
 
 #[test]

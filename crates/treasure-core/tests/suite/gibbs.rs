@@ -151,6 +151,75 @@ fn the_reference_costs_nothing_and_the_answer_is_the_best_of_all_sweeps() {
     }
 }
 
+/// A node of a trace: the node it came from, and its value.
+type Told = BTreeMap<u64, (Option<u64>, f64)>;
+
+/// log w of a node, λ times what it gained over the node it came from.
+fn gained(told: &Told, id: u64) -> f64 {
+    let (parent, value) = told[&id];
+    LAMBDA * (value - parent.map_or(0.0, |parent| told[&parent].1))
+}
+
+#[test]
+fn the_reference_is_weighed_along_its_own_line() {
+    // Its nodes are not told again, but what is left of the effective sample size is its weight.
+    const STEPS: usize = 4;
+    let table = JointTable::random(3, STEPS, Key::new(1));
+    let reward = TableReward::random(3, STEPS, Key::new(2));
+    let (mut told_apart, mut sweeps) = (0, 0);
+    for seed in 0..30 {
+        let mut told: Told = BTreeMap::new();
+        let mut children: Vec<u64> = Vec::new();
+        let mut lasts: Vec<u64> = Vec::new();
+        // (children, effective sample size) of every step.
+        let mut steps: Vec<(Vec<u64>, f64)> = Vec::new();
+        let mut observer = |event: &Event| {
+            match event {
+                Event::Node(node) => {
+                    let start = node.parent.is_none();
+                    told.insert(node.id, (node.parent, node.value.unwrap_or(0.0)));
+                    children.extend((!start).then_some(node.id));
+                }
+                Event::Step(step) => {
+                    steps.push((std::mem::take(&mut children), step.ess.unwrap()));
+                    if steps.len() < STEPS {
+                        return ControlFlow::Continue(());
+                    }
+                    let steps = std::mem::take(&mut steps);
+                    // The ends that the reference of this sweep may lead to: those of the sweep before.
+                    let fits = |&end: &u64| {
+                        let up = |id: &u64| told[id].0;
+                        let mut line: Vec<u64> =
+                            std::iter::successors(Some(end), up).take(STEPS).collect();
+                        line.reverse();
+                        line.iter().zip(&steps).all(|(&id, (children, ess))| {
+                            let all = children.iter().chain([&id]).map(|&id| gained(&told, id));
+                            let weights: Vec<f64> = all.map(f64::exp).collect();
+                            let sum: f64 = weights.iter().sum();
+                            let squares: f64 = weights.iter().map(|w| w * w).sum();
+                            (sum * sum / squares - ess).abs() < 1e-9
+                        })
+                    };
+                    let before = std::mem::take(&mut lasts);
+                    if !before.is_empty() {
+                        lasts = before.iter().copied().filter(fits).collect();
+                        assert!(!lasts.is_empty(), "seed {seed}: no line of the sweep before fits");
+                        told_apart += usize::from(lasts.len() < before.len());
+                        sweeps += 1;
+                    }
+                    lasts.extend(&steps[STEPS - 1].0);
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        };
+        let method = Pg { resample_every: Some(1), ..pg(3, 5) };
+        method.run(&problem(STEPS, &table, &reward), Key::new(seed), &mut observer).unwrap();
+    }
+    assert_eq!(sweeps, 30 * 4);
+    assert!(told_apart > 100, "of {sweeps} sweeps {told_apart} tell which line it is");
+}
+
 #[test]
 fn one_particle_cannot_be_the_reference_and_move() {
     let error = Pg { particles: 1, ..Pg::default() }.check().unwrap_err();

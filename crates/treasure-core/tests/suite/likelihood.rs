@@ -62,7 +62,9 @@ fn the_bound_holds_for_a_schedule_that_does_not_end_at_zero() {
 #[test]
 fn the_discrete_estimate_equals_the_enumerated_discrete_bound() {
     let table = JointTable::random(2, 3, Key::new(4));
-    for schedule in [EXACT, NoiseSchedule::Linear { min: 0.2, max: 3.0 }] {
+    // The last begins with a fifth of the tokens revealed; the sampler, and so the bound, with masks alone.
+    let open = NoiseSchedule::LogLinear { eps: 0.2 };
+    for schedule in [EXACT, NoiseSchedule::Linear { min: 0.2, max: 3.0 }, open] {
         for steps in [1, 2, 8] {
             let x = [0, 1, 1];
             let expected = exact::nelbo_discrete(&table, &x, &schedule, steps);

@@ -95,6 +95,31 @@ fn a_screen_scores_only_the_best_share_exactly() {
 }
 
 #[test]
+fn a_screen_does_not_count_what_another_node_lets_through() {
+    // Two sequences of each node pass: a population doubles until it is as wide as the tree.
+    let mut doubled = 0;
+    for seed in 0..300 {
+        let table = JointTable::random(3, 5, Key::new(seed).fold(1));
+        let reward = TableReward::random(3, 5, Key::new(seed).fold(2));
+        let proxy = TableReward::random(3, 5, Key::new(seed).fold(3));
+        let method = Treasure { screen: Some(0.2), groups: 2, ..Treasure::new(3, 4) };
+        let mut before = 1;
+        let mut observer = |event: &Event| {
+            if let Event::Step(step) = event {
+                let enough = (2 * before).min(4).min(step.distinct);
+                assert!(step.population >= enough, "seed {seed}: {step:?} after {before}");
+                doubled += usize::from(before == 2 && step.children > step.distinct);
+                before = step.population;
+            }
+            ControlFlow::Continue(())
+        };
+        let problem = problem(5, &table, &reward).with_proxy(&proxy);
+        method.run(&problem, Key::new(seed), &mut observer).unwrap();
+    }
+    assert!(doubled > 20, "two nodes had equal children {doubled} times");
+}
+
+#[test]
 fn a_screen_without_a_proxy_is_refused() {
     let (table, reward) = parts();
     let method = Treasure { screen: Some(0.5), ..Treasure::new(3, 2) };

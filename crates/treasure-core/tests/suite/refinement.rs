@@ -1,15 +1,18 @@
 //! Chains that mask again: refinement from a finished text, and renoising by Multiple-Try Metropolis.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
 
 use treasure_core::{
-    AnswerKind, Bans, Event, Key, Limits, MaskedSeq, Method, NodeEvent, Problem, StopReason,
-    TokenId,
+    AnswerKind, Bans, Denoiser, Event, Key, Limits, MaskedSeq, Method, NodeEvent, Problem,
+    StopReason, TokenId,
     methods::{Accept, BestOfN, Fhs, IterRef, Pick, Refine, Search, Treasure},
 };
 use treasure_testkit::{JointTable, TableReward, exact};
 
-use crate::common::{EXACT, placed, problem, run, target_of};
+use crate::common::{EXACT, Watched, placed, problem, run, target_of};
 
 const LAMBDA: f64 = 2.0;
 
@@ -258,11 +261,11 @@ fn a_round_costs_its_tries_and_their_events() {
 fn given<'a>(
     tokens: &[TokenId],
     keep: &[bool],
-    table: &'a JointTable,
+    denoiser: &'a dyn Denoiser,
     reward: &'a TableReward,
     limits: Limits<'a>,
 ) -> Problem<'a> {
-    Problem::refining(tokens, keep, &EXACT, table, reward, Bans::none(), limits).unwrap()
+    Problem::refining(tokens, keep, &EXACT, denoiser, reward, Bans::none(), limits).unwrap()
 }
 
 #[test]
@@ -394,11 +397,19 @@ fn a_text_that_cannot_be_improved_comes_back_whatever_its_ties() {
     let table = JointTable::random(3, 4, Key::new(1));
     let flat = TableReward::new(3, vec![0.5; 81]);
     let tokens = [2, 0, 1, 1];
-    for accept in [Pick::Uniform, Pick::Worst] {
-        let method = Refine { pick: accept, ..Refine::default() };
+    let mut others = 0;
+    for pick in [Pick::Uniform, Pick::Worst] {
+        let method = Refine { pick, ..Refine::default() };
         let problem = given(&tokens, &[false; 4], &table, &flat, Limits::default());
-        assert_eq!(run(&method, &problem, 3).tokens, tokens);
+        let found = run(&method, &problem, 3);
+        assert_eq!(found.tokens, tokens);
+        assert_eq!(found.finals[0].tokens, tokens, "nor did it go on with another");
+        for (node, state) in &nodes(&method, &problem, 3)[2..] {
+            assert!(!node.kept, "what is as good is not better");
+            others += usize::from(state.complete() != Some(tokens.as_slice()));
+        }
     }
+    assert!(others > 0, "another text was offered");
 }
 
 #[test]
@@ -456,39 +467,64 @@ fn without_a_text_a_refinement_writes_one_first() {
 }
 
 #[test]
+fn a_greedy_refinement_takes_the_best_text_that_its_search_has_seen() {
+    let table = JointTable::random(3, 5, Key::new(11));
+    let reward = TableReward::random(3, 5, Key::new(12));
+    let mut thrown_away = 0;
+    for seed in 0..40 {
+        let inner = Method::from(Treasure::new(2, 1));
+        let alone = run(inner.search(), &problem(5, &table, &reward), seed);
+        let method = Refine { rounds: 0, inner: Some(inner.into()), ..Refine::default() };
+        let found = run(&method, &problem(5, &table, &reward), seed);
+        let best = alone.best_seen.unwrap();
+        assert_eq!(found.reward, Some(best.reward));
+        assert_eq!(found.tokens, best.tokens);
+        thrown_away += usize::from(alone.reward < Some(best.reward));
+    }
+    assert!(thrown_away > 5, "the search alone ended below it {thrown_away} times");
+}
+
+#[test]
 fn the_share_that_is_masked_again_falls_and_the_worst_are_those_that_would_gain_most() {
     let table = JointTable::random(3, 8, Key::new(21));
     let reward = TableReward::random(3, 8, Key::new(22));
-    let tokens = [0, 1, 2, 1, 0, 2, 2, 1];
-    let masked = |pick: Pick| -> Vec<Vec<usize>> {
-        // A run that is nothing but argmax: what it masks is what it may change.
-        let inner = Some(Method::from(treasure_core::methods::Greedy::default()).into());
+    // The states a run asks for, of which every round begins with all it has masked again. A model that
+    // looks at the time is asked for each of them.
+    let asked = |pick: Pick, tokens: &[TokenId], seed: u64| -> Vec<MaskedSeq> {
+        let inner = Some(Method::from(Fhs {}).into());
         let method = Refine { rounds: 3, pick, inner, ..Refine::default() };
-        let problem = given(&tokens, &[false; 8], &table, &reward, Limits::default());
-        let all = nodes(&method, &problem, 4);
-        all[2..].iter().map(|(node, _)| node.remasked.clone()).collect()
+        let watched = Watched::new(JointTable::random(3, 8, Key::new(21)).timed());
+        run(&method, &given(tokens, &[false; 8], &watched, &reward, Limits::default()), seed);
+        watched.asked().into_iter().map(|(state, _)| state).collect()
     };
-    // 4, 2.4 → 2 and 0.8 → 1 of eight positions.
-    let most = [4, 2, 1];
-    for (own, most) in masked(Pick::Uniform).iter().zip(most) {
-        assert!(own.len() <= most);
+    let mut anywhere = BTreeSet::new();
+    for seed in 0..20 {
+        let states = asked(Pick::Uniform, &[0, 1, 2, 1, 0, 2, 2, 1], seed);
+        // 4, 2.4 → 2 and 0.8 → 1 of eight positions.
+        let masks: Vec<usize> = states.iter().map(MaskedSeq::n_masked).collect();
+        assert_eq!(masks, [4, 3, 2, 1, 2, 1, 1]);
+        anywhere.extend(states[0].masked());
     }
-    // Leave one out by hand.
-    let whole = MaskedSeq::from_slots(tokens.iter().copied().map(Some));
-    let mut gains: Vec<(usize, f64)> = (0..8)
-        .map(|at| {
+    assert_eq!(anywhere.len(), 8);
+    // Leave one out by hand, on a text of which no tie decides.
+    let gains = |text: &[TokenId]| -> Vec<(usize, f64)> {
+        let whole = MaskedSeq::from_slots(text.iter().copied().map(Some));
+        let gain = |at: usize| {
             let hole = whole.remask([at]);
             let row = &table.conditionals(&hole)[0];
             let best = (0..3).max_by(|&a, &b| row[a].total_cmp(&row[b]).then(b.cmp(&a))).unwrap();
             (at, reward.of(&hole.complete_with([best as TokenId])))
-        })
-        .collect();
-    gains.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let worst: Vec<usize> = gains[..4].iter().map(|gain| gain.0).collect();
-    let ties = gains[3].1 == gains[4].1;
-    for at in &masked(Pick::Worst)[0] {
-        assert!(worst.contains(at) || ties, "{at} is not among {worst:?}");
-    }
+        };
+        let mut gains: Vec<_> = (0..8).map(gain).collect();
+        gains.sort_by(|a, b| b.1.total_cmp(&a.1));
+        gains
+    };
+    let apart = |text: &Vec<TokenId>| gains(text)[3].1 > gains(text)[4].1;
+    let tokens = exact::sequences(3, 8).find(apart).unwrap();
+    let worst: BTreeSet<usize> = gains(&tokens)[..4].iter().map(|gain| gain.0).collect();
+    let states = asked(Pick::Worst, &tokens, 4);
+    assert!(states[..8].iter().all(|state| state.n_masked() == 1), "one left out at a time");
+    assert_eq!(states[8].masked().collect::<BTreeSet<_>>(), worst);
     let method = Refine { pick: Pick::Worst, rounds: 1, ..Refine::default() };
     assert!(
         method.nominal_cost(8).nfe > Refine { rounds: 1, ..Refine::default() }.nominal_cost(8).nfe

@@ -177,10 +177,18 @@ struct Known {
 
 #[test]
 fn upper_confidence_bounds_and_widening_decide_where_a_tree_grows() {
+    // √visits is a whole number now and then: as many children as allowed are enough.
+    for (widen, power, below) in [(1.5, 0.6, 30), (1.0, 0.5, 15)] {
+        grows_where_the_rule_says(widen, power, below);
+    }
+}
+
+/// Follows a tree of 80 iterations by its rule; at least `below` of them expand below the root.
+fn grows_where_the_rule_says(widen: f64, power: f64, below: usize) {
     // A model that looks at the time: no state is met twice, so the trace tells all.
     let table = JointTable::random(3, 5, Key::new(3)).timed();
     let reward = TableReward::random(3, 5, Key::new(4));
-    let (explore, widen, power) = (0.7, 1.5, 0.6);
+    let explore = 0.7;
     let method = DtsStar {
         iterations: 80,
         explore,
@@ -239,7 +247,88 @@ fn upper_confidence_bounds_and_widening_decide_where_a_tree_grows() {
         ControlFlow::Continue(())
     };
     method.run(&problem(5, &table, &reward), Key::new(7), &mut observer).unwrap();
-    assert!(deep > 30, "{deep} expansions below the root, {ended} walks to an end");
+    assert!(deep > below, "{deep} expansions below the root, {ended} walks to an end");
+}
+
+#[test]
+fn a_tree_is_walked_down_by_the_values_of_its_children() {
+    // Every choice of a child against exp(λ v̂): how often the first, the best and the most visited were
+    // taken, less how often they should have been, with the variance of that.
+    let (lambda, widen, power) = (4.0, 1.9, 0.5);
+    let method = Dts { iterations: 60, lambda, branch_every: 1, widen, widen_power: power };
+    let mut gaps =
+        [("the first", 0.0, 0.0), ("the best", 0.0, 0.0), ("the most visited", 0.0, 0.0)];
+    let (mut choices, mut ended) = (0, 0);
+    for seed in 0..30 {
+        // No state is met twice under a model that looks at the time.
+        let table = JointTable::random(3, 7, Key::new(seed).fold(1)).timed();
+        let reward = TableReward::random(3, 7, Key::new(seed).fold(2));
+        let mut all: Vec<Known> = Vec::new();
+        let mut fresh: Vec<usize> = Vec::new();
+        let mut observer = |event: &Event| {
+            match event {
+                Event::Node(node) => {
+                    let parent = node.parent.map(|id| id as usize);
+                    if parent.is_some() {
+                        fresh.push(all.len());
+                    }
+                    let (masks, value) = (node.masks_left, node.value.unwrap_or(0.0));
+                    all.push(Known { masks, parent, children: Vec::new(), visits: 0.0, value });
+                }
+                Event::Step(_) => {
+                    // Where it expanded tells every choice on the way there.
+                    let Some(&first) = fresh.first() else {
+                        ended += 1;
+                        return ControlFlow::Break(());
+                    };
+                    let mut taken = all[first].parent.unwrap();
+                    while let Some(parent) = all[taken].parent {
+                        let own = &all[parent].children;
+                        if own.len() > 1 {
+                            let soft = |child: usize| (lambda * all[child].value).exp();
+                            let total: f64 = own.iter().map(|&child| soft(child)).sum();
+                            let best = own.iter().max_by(|a, b| soft(**a).total_cmp(&soft(**b)));
+                            let often = (own.iter())
+                                .max_by(|a, b| all[**a].visits.total_cmp(&all[**b].visits));
+                            let named = [own[0], *best.unwrap(), *often.unwrap()];
+                            for ((_, gap, variance), child) in gaps.iter_mut().zip(named) {
+                                let p = soft(child) / total;
+                                *gap += f64::from(u8::from(taken == child)) - p;
+                                *variance += p * (1.0 - p);
+                            }
+                            choices += 1;
+                        }
+                        taken = parent;
+                    }
+                    let mut at = taken;
+                    for new in fresh.drain(..) {
+                        let parent = all[new].parent.unwrap();
+                        all[parent].children.push(new);
+                        at = new;
+                    }
+                    let mut up = Some(at);
+                    while let Some(i) = up {
+                        all[i].visits += 1.0;
+                        let own = &all[i].children;
+                        if !own.is_empty() {
+                            let soft = own.iter().map(|&child| (lambda * all[child].value).exp());
+                            all[i].value = (soft.sum::<f64>() / own.len() as f64).ln() / lambda;
+                        }
+                        up = all[i].parent;
+                    }
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        };
+        method.run(&problem(7, &table, &reward), Key::new(seed), &mut observer).unwrap();
+    }
+    assert_eq!(ended, 0, "a walk to an end would not be told");
+    assert!(choices > 1000, "{choices}");
+    for (which, gap, variance) in gaps {
+        let error: f64 = variance.sqrt();
+        assert!(gap.abs() < 4.5 * error, "{which} of {choices}: {gap} ± {error}");
+    }
 }
 
 #[test]

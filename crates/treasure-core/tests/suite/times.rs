@@ -4,43 +4,19 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
-    sync::Mutex,
 };
 
 use treasure_core::{
-    Answer, Denoiser, Encoding, Event, Facts, Key, MaskedSeq, NodeEvent, Question, Result, Sampler,
-    State, ValueKind, WeighBy,
+    Event, Key, MaskedSeq, NodeEvent, Sampler, ValueKind, WeighBy,
     methods::{
         Base, BestOfN, Code, Fhs, FkSteering, NaiveTree, Search, Smc, Svdd, Treasure, Treeg,
     },
 };
 use treasure_testkit::{JointTable, TableReward};
 
-use crate::common::{placed, problem};
+use crate::common::{Watched, placed, problem};
 
 const LEN: usize = 4;
-
-/// A denoiser that remembers what it was asked, and when.
-struct Watched {
-    table: JointTable,
-    asked: Mutex<Vec<(MaskedSeq, u64)>>,
-}
-
-impl Denoiser for Watched {
-    fn facts(&self) -> &Facts {
-        self.table.facts()
-    }
-
-    fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
-        let new = batch.iter().map(|state| (state.seq.clone(), state.t.to_bits()));
-        self.asked.lock().unwrap().extend(new);
-        self.table.encode(batch)
-    }
-
-    fn read(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
-        self.table.read(batch)
-    }
-}
 
 /// A child of a run with its state and its parent's.
 struct Seen {
@@ -53,7 +29,7 @@ struct Seen {
 /// What a method asked of a time-conditioned model, and the children it told.
 fn watch(method: &dyn Search, seed: u64) -> (BTreeSet<(MaskedSeq, u64)>, Vec<Seen>) {
     let table = JointTable::random(3, LEN, Key::new(1)).timed();
-    let watched = Watched { table, asked: Mutex::default() };
+    let watched = Watched::new(table);
     let reward = TableReward::random(3, LEN, Key::new(2));
     let mut states: BTreeMap<u64, (MaskedSeq, f64)> = BTreeMap::new();
     let mut seen = Vec::new();
@@ -72,8 +48,7 @@ fn watch(method: &dyn Search, seed: u64) -> (BTreeSet<(MaskedSeq, u64)>, Vec<See
     };
     method.run(&problem(LEN, &watched, &reward), Key::new(seed), &mut observer).unwrap();
     assert!(!seen.is_empty());
-    let asked = watched.asked.into_inner().unwrap();
-    (asked.into_iter().collect(), seen)
+    (watched.asked().into_iter().collect(), seen)
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use treasure_core::{
-    Event, Key, MaskedSeq, Sampler, SelectKind, TokenId, ValueKind,
+    Event, Key, MaskedSeq, PruneReason, Sampler, SelectKind, TokenId, ValueKind,
     methods::{BestOfN, Code, FkSteering, Search, Svdd, Treasure},
     soft_value, target,
     value::{log_mean_exp, sample_completions},
@@ -267,7 +267,7 @@ fn every_method_reports_the_reward_of_the_tokens_it_returns() {
 
 #[test]
 fn of_equal_sequences_the_higher_value_stands_then_the_lower_parent_slot() {
-    let mut compared = 0;
+    let (mut compared, mut outdone) = (0, 0);
     for seed in 0..40 {
         let table = JointTable::random(3, 4, Key::new(seed).fold(1));
         let reward = TableReward::random(3, 4, Key::new(seed).fold(2));
@@ -297,6 +297,10 @@ fn of_equal_sequences_the_higher_value_stands_then_the_lower_parent_slot() {
             for equals in stands.values() {
                 let kept: Vec<_> = equals.iter().filter(|node| node.kept).collect();
                 assert_eq!(kept.len(), 1, "{select}");
+                for other in equals.iter().filter(|node| !node.kept) {
+                    assert_eq!(other.reason, Some(PruneReason::Duplicate), "{select}: {other:?}");
+                    outdone += usize::from(other.value > kept[0].value);
+                }
                 if select == SelectKind::Nested {
                     continue; // a slot compares only what it sees
                 }
@@ -311,4 +315,5 @@ fn of_equal_sequences_the_higher_value_stands_then_the_lower_parent_slot() {
         }
     }
     assert!(compared > 100, "{compared} duplicates");
+    assert!(outdone > 100, "{outdone} came too late for a slot that had taken a lower value");
 }
