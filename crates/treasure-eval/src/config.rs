@@ -114,6 +114,9 @@ pub enum PplOf {
 pub struct SizeConfig {
     /// The denoiser.
     pub model: String,
+    /// What products of the denoiser and the reward are computed in; judges that only report use f32.
+    #[serde(default)]
+    pub precision: Option<String>,
     /// Generated tokens.
     pub length: usize,
     /// No end-of-text before this many tokens.

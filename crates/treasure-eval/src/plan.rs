@@ -10,7 +10,7 @@ mod variant;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use treasure::{Preset, Request};
+use treasure::{Preset, Request, models::exec::Precision};
 
 pub use cells::Cell;
 pub use variant::Variant;
@@ -56,6 +56,9 @@ pub struct Plan {
     pub seed: u64,
     /// The denoiser.
     pub model: String,
+    /// What products of the denoiser and the reward are computed in; absent for f32.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<String>,
     /// The scorer of generative perplexity.
     pub ppl: String,
     /// Which text that perplexity is of; absent for continuations.
@@ -161,6 +164,13 @@ impl Plan {
             })
             .map(PlannedReward::from)
             .collect();
+        // What `auto` is depends on the machine, so that the plan names what it was.
+        let precision = (settings.precision.as_deref())
+            .map(Precision::chosen)
+            .transpose()
+            .map_err(treasure::Error::from)?
+            .filter(|&precision| precision != Precision::F32)
+            .map(|precision| precision.to_string());
         let mut plan = Self {
             name: config.name.clone(),
             title: config.title.clone(),
@@ -169,6 +179,7 @@ impl Plan {
             size,
             seed: overrides.seed.unwrap_or(config.seed),
             model: overrides.model.clone().unwrap_or_else(|| settings.model.clone()),
+            precision,
             ppl: overrides.ppl.clone().unwrap_or_else(|| settings.ppl.clone()),
             ppl_of: settings.ppl_of,
             length: settings.length,
@@ -220,6 +231,7 @@ impl Plan {
         };
         let mut request = json!({
             "model": self.model,
+            "precision": self.precision,
             "reward": reward.map_or(NO_REWARD, |reward| reward.spec.as_str()),
             "length": self.length,
             "min_length": self.min_length,

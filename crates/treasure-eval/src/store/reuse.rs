@@ -62,11 +62,13 @@ fn obstacle(own: &Manifest, other: &Manifest) -> Option<String> {
     if a.kind != Kind::Search || b.kind != Kind::Search {
         return Some("only searches can be shared".into());
     }
+    let precision = |plan: &Plan| plan.precision.clone().unwrap_or_else(|| "f32".into());
     let settings = [
         ("version", own.version.clone(), other.version.clone()),
         ("protocol", format!("{:?}", a.protocol), format!("{:?}", b.protocol)),
         ("seed", a.seed.to_string(), b.seed.to_string()),
         ("model", a.model.clone(), b.model.clone()),
+        ("precision", precision(a), precision(b)),
         ("length", a.length.to_string(), b.length.to_string()),
         ("min_length", a.min_length.to_string(), b.min_length.to_string()),
     ];

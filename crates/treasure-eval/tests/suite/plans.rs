@@ -48,6 +48,26 @@ fn the_papers_size_is_twenty_continuations_of_128_tokens_on_fifteen_prompts() {
 }
 
 #[test]
+fn a_precision_is_part_of_the_plan_and_f32_leaves_it_as_it_was() {
+    let with = |precision: Option<&str>| {
+        let mut config = Config::load("main").unwrap();
+        config.size.get_mut(&Size::Quick).unwrap().precision = precision.map(str::to_owned);
+        Plan::new(&config, Size::Quick, &Overrides::default())
+    };
+    let plain = with(None).unwrap();
+    assert_eq!(with(Some("f32")).unwrap(), plain);
+    assert!(!serde_json::to_string(&plain).unwrap().contains("precision"));
+    let bf16 = with(Some("bf16")).unwrap();
+    assert_ne!(bf16.hash(), plain.hash());
+    let asked = bf16.asked(&bf16.variants[0], None).unwrap();
+    assert_eq!(asked.load.precision.to_string(), "bf16");
+    // What `auto` is on this machine stands in the plan.
+    assert_ne!(with(Some("auto")).unwrap().precision.as_deref(), Some("auto"));
+    let refused = with(Some("f31")).unwrap_err().to_string();
+    assert!(refused.contains("auto, f32, bf16 or int8"), "{refused}");
+}
+
+#[test]
 fn cell_ids_are_unique_and_keys_depend_on_prompt_and_continuation_alone() {
     let plan = plan("main", Size::Quick);
     let cells = plan.cells();

@@ -156,8 +156,9 @@ fn rows_that_would_differ_are_not_taken_over() {
     let all = plan().cells().len();
     assert_eq!(takes(&plan(), &from.hashes).rows.len(), all - 4);
     type Change = (&'static str, fn(&mut treasure_eval::plan::Plan));
-    let changes: [Change; 3] = [
+    let changes: [Change; 4] = [
         ("seed", |plan| plan.seed += 1),
+        ("precision", |plan| plan.precision = Some("bf16".into())),
         ("min_length", |plan| plan.min_length += 1),
         ("model", |plan| plan.model.push('x')),
     ];
