@@ -51,6 +51,31 @@ def repeat_span(words, rng):
     return words[:start] + span * rng.randint(2, 4) + words[start + size :]
 
 
+def slip(text, rng):
+    """One small mistake, as a speaker or a careless generator makes it: a word doubled, dropped, moved or bent."""
+    words = text.split()
+    at = rng.randrange(len(words))
+    word = words[at]
+    kind = rng.randrange(5)
+    if kind == 0:
+        words.insert(at, word)
+    elif kind == 1 and len(words) > 3:
+        del words[at]
+    elif kind == 2 and len(words) > 2:
+        words.insert(rng.randrange(len(words) - 1), words.pop(at))
+    elif kind == 3:
+        forms = {"is": "are", "are": "is", "was": "were", "were": "was", "has": "have", "have": "has", "a": "an", "an": "a",
+                 "he": "him", "she": "her", "they": "them", "does": "do", "do": "does", "his": "he", "their": "them"}
+        found = [i for i, w in enumerate(words) if w.lower() in forms]
+        if found:
+            i = rng.choice(found)
+            words[i] = forms[words[i].lower()]
+    else:
+        ending = next((e for e in ("ing", "ed", "s") if word.endswith(e) and len(word) > len(e) + 2), "")
+        words[at] = word[: len(word) - len(ending)] + rng.choice([e for e in ("", "s", "ed", "ing") if e != ending])
+    return " ".join(words)
+
+
 def corrupt(text, rng, other_text=""):
     """A random mistake; the result always differs from the text."""
     words = text.split()
