@@ -122,7 +122,9 @@ impl Classify {
             return Err(Error::reward(name, message));
         };
         if let Some((&id, _)) = names.iter().find(|(_, known)| known.eq_ignore_ascii_case(label)) {
-            return Ok(id);
+            let message =
+                format!("label {id} is called {label:?}, and this answer has {classes} labels");
+            return if id < classes { Ok(id) } else { Err(Error::reward(name, message)) };
         }
         if let Some(id) = label.parse().ok().filter(|&id: &usize| id < classes) {
             return Ok(id);

@@ -158,6 +158,22 @@ fn a_label_that_no_answer_names_is_an_error_and_never_a_guess() {
 }
 
 #[test]
+fn an_answer_with_fewer_labels_than_another_is_an_error() {
+    let server = FakeServer::start(|asked, _| match asked.method.as_str() {
+        "GET" => Reply::text(404, ""),
+        _ => Reply::json(json!({"data": [
+            {"index": 0, "label": "good", "probs": [0.2, 0.8], "num_classes": 2},
+            {"index": 1, "probs": [0.7], "num_classes": 1},
+        ]})),
+    });
+    for kind in ["", "prob:", "accuracy:"] {
+        let message = failure(&format!("{kind}vllm+http://{}#good", server.address), &["x", "y"]);
+        assert!(message.contains("label 1 is called \"good\""), "{message}");
+        assert!(message.contains("this answer has 1 labels"), "{message}");
+    }
+}
+
+#[test]
 fn sglang_classify_tries_both_endpoints_and_reads_both_shapes() {
     let server = FakeServer::start(|asked, _| match (asked.method.as_str(), asked.path.as_str()) {
         ("POST", "/v1/classify") => vllm_classify(asked),
