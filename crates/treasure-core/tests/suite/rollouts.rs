@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use treasure_core::{
-    AnswerKind, Event, Key, MaskedSeq, Silent,
+    AnswerKind, Event, Key, MaskedSeq, NodeEvent, Silent,
     methods::{Backup, Dts, DtsStar, Policy, Search},
     resample::LogWeights,
     soft_value,
@@ -175,6 +175,45 @@ struct Known {
     value: f64,
 }
 
+/// A tree as its events tell it.
+#[derive(Default)]
+struct Told {
+    all: Vec<Known>,
+    /// Nodes of the step that is not told yet.
+    fresh: Vec<usize>,
+}
+
+impl Told {
+    fn hear(&mut self, node: &NodeEvent) {
+        let parent = node.parent.map(|id| id as usize);
+        if parent.is_some() {
+            self.fresh.push(self.all.len());
+        }
+        let (masks, value) = (node.masks_left, node.value.unwrap_or(0.0));
+        self.all.push(Known { masks, parent, children: Vec::new(), visits: 0.0, value });
+    }
+
+    /// Hangs the new nodes in, and carries a visit of the last of them, or of `at`, up to the root; `value` is
+    /// that of a node with these children.
+    fn back_up(&mut self, mut at: usize, value: impl Fn(&[f64]) -> f64) {
+        for new in std::mem::take(&mut self.fresh) {
+            let parent = self.all[new].parent.unwrap();
+            self.all[parent].children.push(new);
+            at = new;
+        }
+        let mut up = Some(at);
+        while let Some(i) = up {
+            self.all[i].visits += 1.0;
+            let below: Vec<f64> =
+                self.all[i].children.iter().map(|&child| self.all[child].value).collect();
+            if !below.is_empty() {
+                self.all[i].value = value(&below);
+            }
+            up = self.all[i].parent;
+        }
+    }
+}
+
 #[test]
 fn upper_confidence_bounds_and_widening_decide_where_a_tree_grows() {
     // √visits is a whole number now and then: as many children as allowed are enough.
@@ -197,20 +236,13 @@ fn grows_where_the_rule_says(widen: f64, power: f64, below: usize) {
         widen_power: power,
         ..DtsStar::default()
     };
-    let mut all: Vec<Known> = Vec::new();
-    let mut fresh: Vec<usize> = Vec::new();
+    let mut told = Told::default();
     let (mut deep, mut ended) = (0, 0);
     let mut observer = |event: &Event| {
         match event {
-            Event::Node(node) => {
-                let parent = node.parent.map(|id| id as usize);
-                if parent.is_some() {
-                    fresh.push(all.len());
-                }
-                let (masks, value) = (node.masks_left, node.value.unwrap_or(0.0));
-                all.push(Known { masks, parent, children: Vec::new(), visits: 0.0, value });
-            }
+            Event::Node(node) => told.hear(node),
             Event::Step(_) => {
+                let Told { all, fresh } = &told;
                 let mut at = 0;
                 while all[at].masks > 0 {
                     let Known { children, visits, .. } = &all[at];
@@ -229,18 +261,7 @@ fn grows_where_the_rule_says(widen: f64, power: f64, below: usize) {
                     deep += usize::from(at > 0);
                 }
                 ended += usize::from(fresh.is_empty());
-                for new in fresh.drain(..) {
-                    let parent = all[new].parent.unwrap();
-                    all[parent].children.push(new);
-                    at = new;
-                }
-                let mut up = Some(at);
-                while let Some(i) = up {
-                    all[i].visits += 1.0;
-                    let below = all[i].children.iter().map(|&child| all[child].value);
-                    all[i].value = below.reduce(f64::max).unwrap_or(all[i].value);
-                    up = all[i].parent;
-                }
+                told.back_up(at, |below| below.iter().copied().fold(f64::MIN, f64::max));
             }
             _ => {}
         }
@@ -263,19 +284,12 @@ fn a_tree_is_walked_down_by_the_values_of_its_children() {
         // No state is met twice under a model that looks at the time.
         let table = JointTable::random(3, 7, Key::new(seed).fold(1)).timed();
         let reward = TableReward::random(3, 7, Key::new(seed).fold(2));
-        let mut all: Vec<Known> = Vec::new();
-        let mut fresh: Vec<usize> = Vec::new();
+        let mut told = Told::default();
         let mut observer = |event: &Event| {
             match event {
-                Event::Node(node) => {
-                    let parent = node.parent.map(|id| id as usize);
-                    if parent.is_some() {
-                        fresh.push(all.len());
-                    }
-                    let (masks, value) = (node.masks_left, node.value.unwrap_or(0.0));
-                    all.push(Known { masks, parent, children: Vec::new(), visits: 0.0, value });
-                }
+                Event::Node(node) => told.hear(node),
                 Event::Step(_) => {
+                    let Told { all, fresh } = &told;
                     // Where it expanded tells every choice on the way there.
                     let Some(&first) = fresh.first() else {
                         ended += 1;
@@ -300,22 +314,10 @@ fn a_tree_is_walked_down_by_the_values_of_its_children() {
                         }
                         taken = parent;
                     }
-                    let mut at = taken;
-                    for new in fresh.drain(..) {
-                        let parent = all[new].parent.unwrap();
-                        all[parent].children.push(new);
-                        at = new;
-                    }
-                    let mut up = Some(at);
-                    while let Some(i) = up {
-                        all[i].visits += 1.0;
-                        let own = &all[i].children;
-                        if !own.is_empty() {
-                            let soft = own.iter().map(|&child| (lambda * all[child].value).exp());
-                            all[i].value = (soft.sum::<f64>() / own.len() as f64).ln() / lambda;
-                        }
-                        up = all[i].parent;
-                    }
+                    told.back_up(taken, |below| {
+                        let soft = below.iter().map(|value| (lambda * value).exp());
+                        (soft.sum::<f64>() / below.len() as f64).ln() / lambda
+                    });
                 }
                 _ => {}
             }
