@@ -8,7 +8,7 @@ use std::{env, fmt::Write as _, fs, path::Path, process::exit};
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let out = format!("{}/models.rs", env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let source = match env::var_os("CARGO_FEATURE_POCKET") {
+    let source = match env::var_os("CARGO_FEATURE_POCKET_PERMISSIVE") {
         None => "&[]".to_string(),
         Some(_) => match listing() {
             Ok(source) => source,
@@ -65,6 +65,9 @@ fn listing() -> Result<String, String> {
             files.push((file, format!("{embedded:?}")));
         }
     }
+    if env::var_os("CARGO_FEATURE_POCKET").is_none() {
+        models.retain(|(model, _)| is_permissive(&root, model));
+    }
     let mut source = String::from("&[\n");
     for (model, files) in &models {
         let _ = writeln!(source, "    Model {{ name: {model:?}, files: &[");
@@ -75,6 +78,13 @@ fn listing() -> Result<String, String> {
     }
     source.push(']');
     Ok(source)
+}
+
+/// Whether a model's card names a licence that lets everybody use it for anything.
+fn is_permissive(root: &Path, model: &str) -> bool {
+    let card = fs::read_to_string(root.join(model).join("README.md")).unwrap_or_default();
+    let named = card.lines().find_map(|line| line.strip_prefix("license: "));
+    named.is_some_and(|license| matches!(license.trim(), "mit" | "apache-2.0"))
 }
 
 /// Writes a file smaller: the length of its odd bytes once compressed, those, then its even bytes.

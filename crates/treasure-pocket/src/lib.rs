@@ -1,7 +1,7 @@
 //! The pocket models, embedded so that the binary works from any directory.
 //!
 //! Each is a plain Hugging Face directory under `assets/pocket`; this crate only carries their bytes.
-//! With the feature `pocket` off it carries none.
+//! With the feature `pocket` off it carries none, or, with `pocket-permissive`, those that may be used for anything.
 
 /// An embedded model: the files of its directory.
 #[derive(Clone, Copy)]
@@ -105,6 +105,16 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn cards_say_which_models_may_be_used_for_anything() {
+        let permissive = MODELS.iter().filter(|model| {
+            let card = model.file("README.md").map(String::from_utf8_lossy).unwrap_or_default();
+            card.lines().any(|line| line == "license: mit" || line == "license: apache-2.0")
+        });
+        let names: Vec<&str> = permissive.map(|model| model.name).collect();
+        assert_eq!(names, ["denoiser", "scorer"], "LICENSES.md and the README name these two");
     }
 
     #[test]

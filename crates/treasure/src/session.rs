@@ -887,7 +887,10 @@ fn pocket_resolver() -> Resolver {
 
 /// The error for a pocket model that this build does not carry.
 fn no_pocket(name: &str) -> Error {
-    let message = format!("{name}: this build carries no pocket models");
+    let message = match treasure_pocket::MODELS.is_empty() {
+        true => format!("{name}: this build carries no pocket models"),
+        false => format!("{name}: this build carries no judges (feature `pocket-permissive`)"),
+    };
     Error::new(ErrorKind::Model, message).with_hint(
         "name a model and a reward by directory (hf:DIR#LABEL, ppl:DIR, regex:…), or build with the \
          feature `pocket` from a full clone",
