@@ -51,6 +51,16 @@ def repeat_span(words, rng):
     return words[:start] + span * rng.randint(2, 4) + words[start + size :]
 
 
+def trail(words, rng):
+    """A text that runs out into full stops or one small word, as an over-optimised search likes to end."""
+    kept = words[: rng.randint(2, max(3, len(words)))]
+    mark = rng.choice(["."] * 4 + ["...", "!", ",", "the", "and", kept[-1]])
+    if mark.isalpha():
+        return kept + [mark] * rng.randint(3, 12)
+    tail = (mark if rng.random() < 0.5 else f" {mark}") * rng.randint(4, 24)
+    return kept[:-1] + [kept[-1] + tail]
+
+
 def slip(text, rng):
     """One small mistake, as a speaker or a careless generator makes it: a word doubled, dropped, moved or bent."""
     words = text.split()
@@ -81,7 +91,7 @@ def corrupt(text, rng, other_text=""):
     words = text.split()
     for _ in range(8):
         kind = rng.choice([stutter, stutter, shuffle_all, shuffle_near, shuffle_near, drop, drop, swap_foreign,
-                           swap_foreign, repeat_word, repeat_span])
+                           swap_foreign, repeat_word, repeat_span, trail, trail])
         done = kind(words, rng, other_text.split()) if kind is swap_foreign else kind(words, rng)
         if len(done) > 1 and done != words:
             return " ".join(done[: 2 * len(words) + 8])
@@ -91,6 +101,8 @@ def corrupt(text, rng, other_text=""):
 def degenerate(text, rng):
     """Text that means nothing any more: a word said over and over, or a full shuffle of a repeated text."""
     words = text.split()
+    if rng.random() < 0.1:
+        return " ".join(trail(words[:4], rng))
     if rng.random() < 0.65:
         return " ".join(repeat_word(words, rng)[:60])
     return " ".join(shuffle_all(stutter(words, rng), rng)[:60])

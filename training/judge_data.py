@@ -21,12 +21,15 @@ NAMES = {"neg": 0, "neu": 1, "pos": 2, "0": 0, "1": 1}
 
 # How often a row of a source is drawn in relation to the others (1 if not named).
 WEIGHTS = {
-    "sentiment": {"sst": 9.0, "goemotions": 0.6, "vader_nytEditorialSnippets": 0.6},
+    "sentiment": {"sst": 4.0, "goemotions": 0.6, "vader_nytEditorialSnippets": 0.6},
     "toxicity": {"davidson": 0.35, "cat_gc": 0.25, "cat_gn": 0.25, "toxic_spans": 0.6, "paradetox": 1.3, "te_offensive": 1.6},
     "acceptability": {"cola": 6.0, "blimp": 0.4},
 }
 # Share of examples that are not labelled rows: (clean texts, spoilt texts, half-denoised texts).
-EXTRAS = {"sentiment": (0.0, 0.06, 0.02), "toxicity": (0.05, 0.04, 0.02), "acceptability": (0.17, 0.14, 0.05)}
+EXTRAS = {"sentiment": (0.0, 0.06, 0.0), "toxicity": (0.05, 0.04, 0.02), "acceptability": (0.17, 0.18, 0.05)}
+# The class of text that means nothing, and the share of taught texts that are spoilt.
+PLAIN = {"acceptability": 0, "toxicity": 0, "sentiment": 1}
+SPOILT = 0.16
 
 
 def digit(text):
@@ -81,7 +84,7 @@ def plain_texts(data_dir, names, limit, rng, heldout_digits):
     return out
 
 
-def review_sentences(data_dir, count, rng):
+def review_sentences(data_dir, count, rng, digits="123456789ab"):
     """Sentences of film reviews, of the length of an SST row, for a teacher to label."""
     with lzma.open(Path(data_dir) / "text" / "reviews.txt.xz", "rt", encoding="utf-8") as lines:
         reviews = [line.strip() for line in lines]
@@ -89,9 +92,26 @@ def review_sentences(data_dir, count, rng):
     while len(out) < count:
         sentences = re.split(r"(?<=[.!?])\s+", rng.choice(reviews))
         sentence = rng.choice(sentences)
-        if 5 <= len(sentence.split()) <= 45 and digit(sentence) in "123456789ab":
+        if 5 <= len(sentence.split()) <= 45 and digit(sentence) in digits:
             out.append(sentence)
     return out
+
+
+def texts_to_teach(data_dir, task, heldout, count, steered, rng):
+    """What a teacher labels: a third pieces of stories, a third the task's own rows, a sixth sentences of film reviews,
+    and texts that were steered towards a judge."""
+    digits = "cdef" if heldout else "123456789ab"
+    kept = [text for text, _ in stories.split(stories.read(data_dir) + stories.read_more(data_dir))[0] if digit(text) in digits]
+    texts = [crop(rng.choice(kept), rng, words=(6, 60)) for _ in range(count // 3)]
+    rows = [text for _, _, text in training_rows(data_dir, task, heldout)]
+    texts += [clean(text, rng) for text in rng.sample(rows, min(len(rows), count // 3))]
+    texts += review_sentences(data_dir, count // 6, rng, digits)
+    generated = []
+    for path in steered:
+        with open(path, encoding="utf-8") as lines:
+            generated += [row["text"] for row in map(json.loads, lines) if digit(row["text"]) in digits]
+    texts += [rng.choice(generated) for _ in range(count // 6 if generated else 0)]
+    return [text for text in texts if text.strip()]
 
 
 def crop(text, rng, words=(6, 110)):
@@ -150,13 +170,25 @@ class Stream:
         pool = self.stories if self.rng.random() < 0.6 else self.texts
         return crop(self.rng.choice(pool), self.rng)
 
+    def taught_text(self):
+        """A text with the teacher's probabilities. One time in six it is spoilt: then half of what it had for any class
+        but the plain one is gone, so that a mistake never pays."""
+        text, probabilities = self.rng.choice(self.taught)
+        if self.rng.random() > SPOILT or len(text.split()) < 4:
+            return text, probabilities
+        text = corrupt.slip(text, self.rng) if self.rng.random() < 0.5 else corrupt.corrupt(text, self.rng, self.clean_text())
+        plain = PLAIN[self.task]
+        probabilities = probabilities * 0.5
+        probabilities[plain] += 0.5
+        return text, probabilities
+
     def draw(self):
         clean_share, spoilt, half = self.extras
         if self.rng.random() < self.taught_share:
-            return self.rng.choice(self.taught)
+            return self.taught_text()
         dice = self.rng.random()
         good = 1 if self.task == "acceptability" else 0
-        bad = {"acceptability": 0, "toxicity": 0, "sentiment": 1}[self.task]
+        bad = PLAIN[self.task]
         if dice < clean_share:
             return self.clean_text(), good
         if dice < clean_share + spoilt:

@@ -109,5 +109,5 @@ def logits(model, tokenizer, texts, limit=CONTEXT):
     out = torch.zeros(len(encoded), model.config.num_labels)
     for group in batches(encoded, 8192):
         ids, mask = pad([encoded[i] for i in group])
-        out[group] = model(input_ids=ids, attention_mask=mask).logits
+        out[group] = model(input_ids=ids, attention_mask=mask).logits.float()
     return out

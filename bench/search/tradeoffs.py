@@ -22,7 +22,7 @@ PROMPTS = [
 ]
 REWARDS = {
     "sentiment=negative": "hf:pocket/judge-sentiment-heldout#negative",
-    "perplexity": "hf:pocket/judge-acceptability-heldout#acceptable",
+    "perplexity": "cola",
 }
 
 

@@ -18,7 +18,7 @@ pub const HELD_OUT_JUDGES: [(&str, &str); 7] = [
     ("sentiment=negative", "hf:pocket/judge-sentiment-heldout#negative"),
     ("toxicity", "hf:pocket/judge-toxicity-heldout#toxic"),
     ("no-toxicity", "hf:pocket/judge-toxicity-heldout#neutral"),
-    ("cola", "hf:pocket/judge-acceptability-heldout#acceptable"),
+    ("cola", "perplexity"),
     ("perplexity", "nelbo:pocket"),
 ];
 

@@ -114,10 +114,10 @@ fn plans_on_record_keep_their_hashes() {
         }
     }
     assert!(read >= 8, "{read} manifests");
-    // As version 0.1.0 made it before methods were data.
+    // As it was made when cola's second opinion became the scorer.
     let quick = Overrides { prompts: Some(1), continuations: Some(1), ..Overrides::default() };
     let plan = Plan::new(&Config::load("main").unwrap(), Size::Quick, &quick).unwrap();
-    assert_eq!(plan.hash(), "f79ec012d97ec8afdd06580e77778039d00f929df56c6fb6069c196ca0d636ce");
+    assert_eq!(plan.hash(), "2bd77d1d268a627c932cfe58b2424480a65063dfcb57f05aa65eb62f95549022");
 }
 
 #[test]
