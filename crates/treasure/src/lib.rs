@@ -15,6 +15,7 @@
 //! [`Session`] runs plans on models that are loaded once, several at a time if there are several, and
 //! hands back [`Sample`]s; [`Frame`]s show a text while it forms.
 
+mod ask;
 mod batch;
 mod bounds;
 mod compare;
@@ -32,16 +33,20 @@ mod machine;
 mod nearest;
 mod needs;
 mod plan;
+mod pocket;
+mod portioned;
 mod predict;
 mod request;
 mod rows;
 mod run;
 mod sample;
 mod session;
+mod stagger;
 mod traces;
 pub mod words;
 mod writer;
 
+pub use ask::Ask;
 pub use batch::Batch;
 pub use bounds::{BOUNDS, Bound};
 pub use compare::{Compared, Comparison, Match};
@@ -62,7 +67,7 @@ pub use request::Request;
 pub use rows::{Expected, Identity, Store};
 pub use run::{Job, Watch};
 pub use sample::{Cost, HeldOut, ROW_FIELDS, ROW_VERSION, Sample};
-pub use session::{Ask, Scored, Session, SessionOptions};
+pub use session::{Scored, Session, SessionOptions};
 pub use traces::{Repaired, TraceFile};
 pub use treasure_core as core;
 pub use treasure_core::{Hint, Method, methods};

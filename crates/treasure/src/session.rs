@@ -5,7 +5,7 @@ use std::{
     num::NonZeroUsize,
     ops::ControlFlow,
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
@@ -15,23 +15,23 @@ use std::{
 use lru::LruCache;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use treasure_core::{Batcher, Denoiser, Event, Problem, Run, Traffic};
+use treasure_core::{Batcher, Event, Problem, Traffic};
 use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver, exec::Precision};
 use treasure_rewards::{
-    Breakdown, Composite, Explained, Interrupt, Pipeline, RUN_CACHE_BYTES, RemoteOptions,
-    RewardOptions, Rewards, Spec, TextOptions, TextReward, spec::Leaf,
+    Breakdown, Composite, Interrupt, Pipeline, RUN_CACHE_BYTES, RemoteOptions, RewardOptions,
+    Rewards, Spec, TextOptions, TextReward, spec::Leaf,
 };
 
-use treasure_text::{ChatTemplate, Message, Rules, Start, TextModel};
+use treasure_text::{Message, Rules, Start, TextModel};
 
 use crate::{
-    Entry, Error, ErrorKind, Frame, Plan, Predicted, Request, Result, Sample,
+    Ask, Entry, Error, ErrorKind, Plan, Predicted, Request, Result, Sample,
+    pocket::{check_pocket, check_shipped, pocket_resolver},
+    portioned::Portioned,
     predict::{encoded, encoded_at, predict, state_of, state_of_ids},
     run::{Job, Parts, Watch, to_the_end},
+    stagger::Stagger,
 };
-
-/// The name of the default denoiser.
-const POCKET: &str = "pocket";
 
 /// How a session works; nothing here changes a result.
 #[derive(Clone, Debug)]
@@ -167,6 +167,11 @@ impl Session {
             inner.models.insert(name.to_owned(), model);
         }
         session
+    }
+
+    /// Whether a model was given to this session under a name.
+    pub(crate) fn has_model(&self, name: &str) -> bool {
+        self.inner.models.contains_key(name)
     }
 
     /// The weights this session holds.
@@ -495,6 +500,34 @@ impl Session {
         Ok(())
     }
 
+    /// Makes all samples and hands them back in order; the first failure ends the run.
+    pub fn collect(&self, plan: &Plan, jobs: &[Job]) -> Result<Vec<Sample>> {
+        let mut made = BTreeMap::new();
+        let mut failed = None;
+        let mut keep = |index: usize, sample: Result<Sample>| match sample {
+            Ok(sample) => {
+                made.insert(index, sample);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        };
+        self.run_all(
+            std::slice::from_ref(plan),
+            jobs,
+            None,
+            false,
+            &|_, _| ControlFlow::Continue(()),
+            &mut keep,
+        )?;
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(made.into_values().collect()),
+        }
+    }
+
     /// Scores texts, with what led to each number.
     ///
     /// ```
@@ -560,374 +593,6 @@ fn scored(row: Breakdown, text: Option<String>, ids: Option<Vec<u32>>) -> Scored
     Scored { text, ids, reward: row.total, rewards, detail }
 }
 
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Lets worker k begin when the first search has come k/N of its way.
-struct Stagger {
-    workers: usize,
-    reached: Mutex<f64>,
-    changed: Condvar,
-}
-
-impl Stagger {
-    fn new(workers: usize) -> Self {
-        Self { workers, reached: Mutex::new(0.0), changed: Condvar::new() }
-    }
-
-    fn wait(&self, worker: usize) {
-        let needed = worker as f64 / self.workers as f64;
-        let mut reached = lock(&self.reached);
-        while *reached < needed {
-            reached = self.changed.wait(reached).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn reached(&self, share: f64) {
-        let mut reached = lock(&self.reached);
-        if share > *reached {
-            *reached = share;
-            self.changed.notify_all();
-        }
-    }
-}
-
-/// A search in the making: a request in a session.
-pub struct Ask<'s> {
-    session: &'s Session,
-    request: Request,
-}
-
-impl<'s> Ask<'s> {
-    fn new(session: &'s Session, mut request: Request) -> Self {
-        if request.model.is_none() && session.inner.models.contains_key("own") {
-            request.model = Some("own".into());
-        }
-        Self { session, request }
-    }
-
-    /// What to aim for, as a specification.
-    #[must_use]
-    pub fn reward(mut self, spec: impl Into<String>) -> Self {
-        self.request.reward = Some(spec.into());
-        self
-    }
-
-    /// What to aim for, as a function from texts to numbers.
-    #[must_use]
-    pub fn reward_fn(
-        mut self,
-        name: &str,
-        score: impl Fn(&[&str]) -> Vec<f64> + Send + Sync + 'static,
-    ) -> Self {
-        self.request.reward = Some(format!("own:{name}"));
-        self.session.add_reward(FnReward { name: name.to_owned(), score });
-        self
-    }
-
-    /// The continuation must match this regular expression, whole, whatever the reward.
-    #[must_use]
-    pub fn matches(mut self, regex: impl Into<String>) -> Self {
-        self.request.matches = Some(regex.into());
-        self
-    }
-
-    /// A judge that the search does not see.
-    #[must_use]
-    pub fn judge(mut self, spec: impl Into<String>) -> Self {
-        self.request.judge.push(spec.into());
-        self
-    }
-
-    /// The seed of all randomness.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.request.seed = Some(seed);
-        self
-    }
-
-    /// Tokens to generate.
-    #[must_use]
-    pub fn length(mut self, tokens: usize) -> Self {
-        self.request.length = Some(tokens);
-        self
-    }
-
-    /// How many outputs [`Ask::run_all`] makes.
-    #[must_use]
-    pub fn samples(mut self, samples: usize) -> Self {
-        self.request.samples = Some(samples);
-        self
-    }
-
-    /// How to search, by name.
-    #[must_use]
-    pub fn method(mut self, name: impl Into<String>) -> Self {
-        self.request.method = Some(name.into());
-        self
-    }
-
-    /// Writes the prompt by the checkpoint's chat template, as what a user says.
-    #[must_use]
-    pub fn chat(mut self) -> Self {
-        self.request.chat = Some(true);
-        self
-    }
-
-    /// What the system message says, in chat.
-    #[must_use]
-    pub fn system(mut self, text: impl Into<String>) -> Self {
-        self.request.system = Some(text.into());
-        self
-    }
-
-    /// Any field or option, by the name that JSON and the command line use. A value of the wrong type
-    /// shows when the request becomes a plan.
-    #[must_use]
-    pub fn set(mut self, name: &str, value: impl Into<Value>) -> Self {
-        let mut fields = match serde_json::to_value(&self.request) {
-            Ok(Value::Object(fields)) => fields,
-            _ => Map::new(),
-        };
-        fields.insert(name.to_owned(), value.into());
-        fields.retain(|_, value| !value.is_null());
-        match Request::from_value(fields.into()) {
-            Ok(request) => self.request = request,
-            // Kept as an option that no method has, so that the plan refuses it by name.
-            Err(error) => {
-                self.request.options.insert(name.to_owned(), error.to_string().into());
-            }
-        }
-        self
-    }
-
-    /// The request so far.
-    pub fn request(&self) -> &Request {
-        &self.request
-    }
-
-    /// The plan: every default filled, every check done that needs no weights.
-    pub fn plan(&self) -> Result<Plan> {
-        Plan::new(&self.request)
-    }
-
-    /// The job of a sample; a conversation is written out.
-    fn job(&self, plan: &Plan, sample: usize) -> Result<Job> {
-        let said = self.request.prompt.clone().unwrap_or_default();
-        let prompt = match &self.request.messages {
-            Some(messages) => self.session.conversation(plan, messages)?,
-            None => self.session.said(plan, said)?,
-        };
-        Ok(Job { prompt, sample, ..Job::default() })
-    }
-
-    /// Runs the search.
-    pub fn run(self) -> Result<Sample> {
-        let plan = self.plan()?;
-        self.session.run(&plan, &self.job(&plan, 0)?, Watch::default())
-    }
-
-    /// Runs the search and shows every step of the text; `Break` stops it and keeps the best.
-    pub fn watch(self, mut show: impl FnMut(&Frame) -> ControlFlow<()>) -> Result<Sample> {
-        let watch = Watch { frames: Some(&mut show), ..Watch::default() };
-        let plan = self.plan()?;
-        self.session.run(&plan, &self.job(&plan, 0)?, watch)
-    }
-
-    /// Hands the run to the caller, who drives it step by step and may stop at any time.
-    pub fn drive(self, mut drive: impl FnMut(&mut Run<'_, '_>) -> Result<()>) -> Result<Sample> {
-        let plan = self.plan()?;
-        let parts = self.session.parts(&plan)?;
-        parts.make(&self.job(&plan, 0)?, Watch::default(), None, &mut drive)
-    }
-
-    /// Runs all samples, several at a time, and hands them back in order.
-    pub fn run_all(self) -> Result<Vec<Sample>> {
-        let plan = self.plan()?;
-        let jobs: Vec<Job> =
-            (0..plan.samples).map(|sample| self.job(&plan, sample)).collect::<Result<_>>()?;
-        self.session.collect(&plan, &jobs)
-    }
-
-    /// The same search from many prompts, several at a time, in order.
-    pub fn prompts<'p>(self, prompts: impl IntoIterator<Item = &'p str>) -> Result<Vec<Sample>> {
-        let plan = self.plan()?;
-        let mut jobs = Vec::new();
-        for (prompt_index, prompt) in prompts.into_iter().enumerate() {
-            let prompt = self.session.said(&plan, prompt.to_owned())?;
-            for sample in 0..plan.samples {
-                let prompt = prompt.clone();
-                jobs.push(Job { prompt, prompt_index, sample, ..Job::default() });
-            }
-        }
-        self.session.collect(&plan, &jobs)
-    }
-}
-
-impl Session {
-    /// Makes all samples and hands them back in order; the first failure ends the run.
-    pub fn collect(&self, plan: &Plan, jobs: &[Job]) -> Result<Vec<Sample>> {
-        let mut made = BTreeMap::new();
-        let mut failed = None;
-        let mut keep = |index: usize, sample: Result<Sample>| match sample {
-            Ok(sample) => {
-                made.insert(index, sample);
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-        };
-        self.run_all(
-            std::slice::from_ref(plan),
-            jobs,
-            None,
-            false,
-            &|_, _| ControlFlow::Continue(()),
-            &mut keep,
-        )?;
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(made.into_values().collect()),
-        }
-    }
-}
-
-/// A function as a reward.
-struct FnReward<F> {
-    name: String,
-    score: F,
-}
-
-impl<F: Fn(&[&str]) -> Vec<f64> + Send + Sync> TextReward for FnReward<F> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn score(&self, texts: &[&str]) -> treasure_rewards::Result<Vec<f64>> {
-        Ok((self.score)(texts))
-    }
-
-    fn explain(&self, texts: &[&str]) -> treasure_rewards::Result<Vec<Explained>> {
-        Ok(self.score(texts)?.into_iter().map(Explained::plain).collect())
-    }
-}
-
-/// A denoiser that runs at most so many states at a time.
-struct Portioned {
-    inner: Arc<dyn TextModel>,
-    size: usize,
-}
-
-impl Denoiser for Portioned {
-    fn facts(&self) -> &treasure_core::Facts {
-        self.inner.facts()
-    }
-
-    fn encode(
-        &self,
-        batch: &[treasure_core::State<'_>],
-    ) -> treasure_core::Result<Vec<treasure_core::Encoding>> {
-        let mut encodings = Vec::with_capacity(batch.len());
-        for portion in batch.chunks(self.size) {
-            encodings.extend(self.inner.encode(portion)?);
-        }
-        Ok(encodings)
-    }
-
-    fn read(
-        &self,
-        batch: &[treasure_core::Question<'_>],
-    ) -> treasure_core::Result<Vec<treasure_core::Answer>> {
-        self.inner.read(batch)
-    }
-}
-
-impl treasure_text::Detokenize for Portioned {
-    fn decode(&self, ids: &[u32]) -> treasure_text::Result<String> {
-        self.inner.decode(ids)
-    }
-}
-
-impl TextModel for Portioned {
-    fn tokenizer(&self) -> treasure_text::Result<&treasure_models::Tokenizer> {
-        self.inner.tokenizer()
-    }
-
-    fn bos_id(&self) -> Option<u32> {
-        self.inner.bos_id()
-    }
-
-    fn eos_id(&self) -> Option<u32> {
-        self.inner.eos_id()
-    }
-
-    fn end_ids(&self) -> Vec<u32> {
-        self.inner.end_ids()
-    }
-
-    fn chat(&self) -> Option<&ChatTemplate> {
-        self.inner.chat()
-    }
-}
-
-/// A resolver that knows the models in the binary: `pocket` is the denoiser, `pocket/NAME` any of them.
-fn pocket_resolver() -> Resolver {
-    let mut resolver = Resolver::new();
-    for model in treasure_pocket::MODELS {
-        resolver = resolver.with_packed(format!("{POCKET}/{}", model.name), || model.open());
-        if model.name == "denoiser" {
-            resolver = resolver.with_packed(POCKET, || model.open());
-        }
-    }
-    resolver
-}
-
-/// The error for a pocket model that this build does not carry.
-fn no_pocket(name: &str) -> Error {
-    let message = match treasure_pocket::MODELS.is_empty() {
-        true => format!("{name}: this build carries no pocket models"),
-        false => format!("{name}: this build carries no judges (feature `pocket-permissive`)"),
-    };
-    Error::new(ErrorKind::Model, message).with_hint(
-        "name a model and a reward by directory (hf:DIR#LABEL, ppl:DIR, regex:…), or build with the \
-         feature `pocket` from a full clone",
-    )
-}
-
-/// Refuses a pocket model that this build does not carry.
-fn check_pocket(name: &str) -> Result<()> {
-    let own = match name.strip_prefix(POCKET) {
-        Some("") => "denoiser",
-        Some(rest) if rest.starts_with('/') => &rest[1..],
-        _ => return Ok(()),
-    };
-    if treasure_pocket::model(own).is_some() {
-        return Ok(());
-    }
-    if treasure_pocket::MODELS.is_empty() {
-        return Err(no_pocket(name));
-    }
-    let names: Vec<_> = treasure_pocket::MODELS.iter().map(|model| model.name).collect();
-    let message = format!("{name}: expected one of {}, got {own:?}", names.join(", "));
-    Err(Error::new(ErrorKind::Model, message)
-        .with_hint("`treasure models list` shows what is shipped"))
-}
-
-/// Refuses a reward whose shipped judge is not there.
-fn check_shipped(written: &str, leaf: &Leaf) -> Result<()> {
-    let shipped = match leaf {
-        Leaf::Judge(judge, _) => judge.model(),
-        Leaf::Perplexity => "scorer",
-        Leaf::Classifier { model, .. } | Leaf::Scorer { model } | Leaf::Nelbo { model } => {
-            return check_pocket(model).map_err(|error| error.context(format!("reward {written}")));
-        }
-        _ => return Ok(()),
-    };
-    match treasure_pocket::model(shipped) {
-        Some(_) => Ok(()),
-        None => Err(no_pocket(&format!("reward {written}"))),
-    }
 }

@@ -1,0 +1,64 @@
+//! Batches of at most so many states.
+
+use std::sync::Arc;
+
+use treasure_core::Denoiser;
+use treasure_text::{ChatTemplate, TextModel};
+
+/// A denoiser that runs at most so many states at a time.
+pub(crate) struct Portioned {
+    pub(crate) inner: Arc<dyn TextModel>,
+    pub(crate) size: usize,
+}
+
+impl Denoiser for Portioned {
+    fn facts(&self) -> &treasure_core::Facts {
+        self.inner.facts()
+    }
+
+    fn encode(
+        &self,
+        batch: &[treasure_core::State<'_>],
+    ) -> treasure_core::Result<Vec<treasure_core::Encoding>> {
+        let mut encodings = Vec::with_capacity(batch.len());
+        for portion in batch.chunks(self.size) {
+            encodings.extend(self.inner.encode(portion)?);
+        }
+        Ok(encodings)
+    }
+
+    fn read(
+        &self,
+        batch: &[treasure_core::Question<'_>],
+    ) -> treasure_core::Result<Vec<treasure_core::Answer>> {
+        self.inner.read(batch)
+    }
+}
+
+impl treasure_text::Detokenize for Portioned {
+    fn decode(&self, ids: &[u32]) -> treasure_text::Result<String> {
+        self.inner.decode(ids)
+    }
+}
+
+impl TextModel for Portioned {
+    fn tokenizer(&self) -> treasure_text::Result<&treasure_models::Tokenizer> {
+        self.inner.tokenizer()
+    }
+
+    fn bos_id(&self) -> Option<u32> {
+        self.inner.bos_id()
+    }
+
+    fn eos_id(&self) -> Option<u32> {
+        self.inner.eos_id()
+    }
+
+    fn end_ids(&self) -> Vec<u32> {
+        self.inner.end_ids()
+    }
+
+    fn chat(&self) -> Option<&ChatTemplate> {
+        self.inner.chat()
+    }
+}
