@@ -129,10 +129,10 @@ fields! {
     Refine "pick" Takes::Option, "PICK", "Which positions: uniform, or worst (a model call and a reward call a position)", "uniform";
     Refine "accept" Takes::Option, "ACCEPT", "Which text goes on: greedy (the better one) or metropolis", "greedy";
     Refine "inner" Takes::Option, "METHOD", "The method that searches anew", "treasure, and fhs under metropolis";
-    Search "beam_width" Takes::Option, "WIDTH", "Children of a node, the paper's b: `5`, `linear:8..2`, `cosine:8..2` or `8,8,4`", "5";
+    Search "beam_width" Takes::Option, "WIDTH", "Children of a node, the paper's b: `5`, `linear:8..2`, `cosine:8..2` or `8,8,4`; 64 where all rewards are rules", "5";
     Search "tree_width" Takes::Option, "WIDTH", "Nodes kept at a step, the paper's m", "2";
     Search "groups" Takes::Option, "K", "Positions a node branches at, the paper's k", "1";
-    Search "order" Takes::Option, "ORDER", "Which mask is revealed next: uniform (the paper), confidence or left-to-right", "";
+    Search "order" Takes::Option, "ORDER", "Which mask is revealed next: uniform (the paper), confidence or left-to-right (which makes all samples alike)", "";
     Search "prior" Takes::Option, "A", "Compare children by reward + A · log p of what was committed; 0 is the paper", "";
     Search "variety" Takes::Option, "W", "+ W · the share of distinct bigrams when children are compared; 0 is the paper", "";
     Search "min_p" Takes::Option, "P", "Do not try tokens below this share of the likeliest one's probability (two always are)", "";
