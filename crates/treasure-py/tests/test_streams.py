@@ -152,7 +152,7 @@ def test_plans_and_notes_are_logged(t, caplog):
 
 
 def test_a_notebook_shows_text_reward_cost_and_tree(t):
-    found = t.generate("The <old> dog", reward="cola", **SHORT)
+    found = t.generate("The <old> dog", reward="cola", answer="final", **SHORT)  # the answer is then a leaf
     html = found._repr_html_()
     assert "The &lt;old&gt; dog" in html and "<svg" in html and "<script" not in html and "reward <b>" in html
     assert found.tree and {"id", "parent", "value", "kept", "text"} <= set(found.tree[-1])
