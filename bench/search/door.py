@@ -37,7 +37,7 @@ def main():
         ids = Tokenizer.from_file(str(POCKET / "denoiser" / "tokenizer.json")).encode(PROMPT, add_special_tokens=False).ids
         start = [1, *ids]
         request = dict(seed=0, prompt=PROMPT, given=len(start), slots=start + [None] * LENGTH, beam=5, width=2, min_length=24)
-        mine = treasure.from_torch(search.denoiser, POCKET / "denoiser", mask_id=4774, bos_id=1, eos_id=1, max_len=256)
+        mine = treasure.from_torch(search.denoiser, POCKET / "denoiser", mask_id=search.denoiser.mask_id, bos_id=1, eos_id=1, max_len=256)
         score = torch.inference_mode()(search.reward.score)
 
         def judge(texts):
