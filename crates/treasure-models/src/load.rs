@@ -183,7 +183,15 @@ impl Opened {
         description.max_length = Some(max_len);
         description.layers = Some(stack.blocks.len());
         description.width = Some(stack.width);
-        description.memory_bytes = parameters * self.storage.bytes() as u64;
+        description.memory_bytes = self.memory(parameters);
+    }
+
+    /// Bytes that so many weights take as they are held.
+    fn memory(&self, parameters: u64) -> u64 {
+        match self.storage {
+            Storage::File => self.weights.bytes(),
+            storage => parameters * storage.bytes() as u64,
+        }
     }
 
     /// Checks that a network is whole and that its tokenizer belongs to it, then gives it to an executor.
@@ -239,7 +247,7 @@ impl Opened {
             time_conditioned: None,
             dtype: self.storage,
             stored: self.weights.main_type().map(|stored| stored.to_string()),
-            memory_bytes: parameters * self.storage.bytes() as u64,
+            memory_bytes: self.memory(parameters),
             licence: licence(&self.source)?,
         })
     }

@@ -11,8 +11,8 @@ use crate::{
 /// How weights are held in memory where products are f32; other precisions hold what they multiply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dtype {
-    /// As the file stores them: f16 and bf16 stay, everything else becomes f32. Small files (below 64 MB)
-    /// become f32 too, which costs little memory and spares the widening of every product.
+    /// As the file stores them: f16 and bf16 stay, and from 4 GB on they stay in the file, as GGUF blocks
+    /// always do (`File`); everything else becomes f32. Small files (below 64 MB) become f32 too, which costs little memory and spares the widening of every product.
     #[default]
     Auto,
     /// 32-bit floats.
@@ -23,6 +23,9 @@ pub enum Dtype {
     Bf16,
     /// 8-bit integers with one scale per output; embeddings in half precision. Results differ slightly.
     Int8,
+    /// Where they lie in the mapped file, widened when they are multiplied: the numbers of f32, in the memory of
+    /// the file. On Linux; elsewhere as f32.
+    File,
 }
 
 impl Dtype {
@@ -32,6 +35,7 @@ impl Dtype {
             Self::F16 => Storage::F16,
             Self::Bf16 => Storage::Bf16,
             Self::Int8 => Storage::Int8,
+            Self::File => Storage::File,
             Self::Auto => kept_as(weights.main_type(), weights.bytes()),
         }
     }
@@ -40,7 +44,11 @@ impl Dtype {
 /// What `auto` makes of a file of this size that mostly stores this type.
 fn kept_as(stored: Option<Stored>, bytes: u64) -> Storage {
     const SMALL: u64 = 64_000_000;
+    // Packing so much takes longer than anybody wants to wait.
+    const LARGE: u64 = 4_000_000_000;
     match stored {
+        Some(Stored::Blocks(_)) if bytes >= SMALL => Storage::File,
+        Some(Stored::F16 | Stored::Bf16) if bytes >= LARGE => Storage::File,
         Some(Stored::F16) if bytes >= SMALL => Storage::F16,
         Some(Stored::Bf16) if bytes >= SMALL => Storage::Bf16,
         _ => Storage::F32,
@@ -57,7 +65,8 @@ impl FromStr for Dtype {
             "f16" | "float16" => Ok(Self::F16),
             "bf16" | "bfloat16" => Ok(Self::Bf16),
             "int8" => Ok(Self::Int8),
-            other => Err(Error::expected("dtype", "auto, f32, f16, bf16 or int8", other)),
+            "file" => Ok(Self::File),
+            other => Err(Error::expected("dtype", "auto, f32, f16, bf16, int8 or file", other)),
         }
     }
 }
@@ -70,6 +79,7 @@ impl fmt::Display for Dtype {
             Self::F16 => "f16",
             Self::Bf16 => "bf16",
             Self::Int8 => "int8",
+            Self::File => "file",
         })
     }
 }
@@ -120,5 +130,14 @@ mod tests {
         assert_eq!(kept_as(Some(Stored::F16), 63_999_999), Storage::F32);
         assert_eq!(kept_as(Some(Stored::F32), 64_000_000), Storage::F32);
         assert_eq!(kept_as(None, 0), Storage::F32);
+    }
+
+    #[test]
+    fn auto_leaves_blocks_and_what_is_large_in_the_file() {
+        let blocks = || Some(Stored::Blocks(crate::gguf::BlockType::Q4_K));
+        assert_eq!(kept_as(blocks(), 64_000_000), Storage::File);
+        assert_eq!(kept_as(blocks(), 63_999_999), Storage::F32);
+        assert_eq!(kept_as(Some(Stored::Bf16), 4_000_000_000), Storage::File);
+        assert_eq!(kept_as(Some(Stored::F32), 4_000_000_000), Storage::F32);
     }
 }

@@ -2,12 +2,14 @@
 
 mod blob;
 pub(crate) mod hub;
+mod mapping;
 mod resolver;
 
 use std::path::PathBuf;
 
 pub use blob::Blob;
 pub use hub::HubRepo;
+pub(crate) use mapping::Mapping;
 pub use resolver::Resolver;
 
 use crate::{Error, Result};

@@ -154,10 +154,15 @@ impl Tensors {
     ) -> Matrix {
         self.ask(name, &[rows, inputs]);
         let (weights, tensor) = (Arc::clone(&self.weights), name.to_owned());
+        let mapped = match self.round == Round::Load {
+            true => weights.mapped(name).and_then(|rows| rows.part(first, outputs)),
+            false => None,
+        };
         Matrix::new(name, outputs, inputs, move |start: usize, to: &mut [f32]| {
             let start = first + start;
             weights.read_rows(&tensor, start..start + to.len() / inputs.max(1), to)
         })
+        .with_mapped(mapped)
     }
 
     /// A matrix whose row `r` lies at row `place(r)` of the file.
@@ -169,10 +174,12 @@ impl Tensors {
         place: impl Fn(usize) -> usize + Send + 'static,
     ) -> Matrix {
         let mut stored = self.matrix(name, outputs, inputs);
+        let mapped = stored.mapped().cloned().and_then(|rows| rows.reordered(&place));
         Matrix::new(name, outputs, inputs, move |start: usize, to: &mut [f32]| {
             let mut rows = to.chunks_exact_mut(inputs.max(1)).enumerate();
             rows.try_for_each(|(r, row)| stored.read(place(start + r), row))
         })
+        .with_mapped(mapped)
     }
 
     /// A matrix whose row `r` is multiplied by `scale[r]`.

@@ -5,6 +5,7 @@
 //! memory than the weights it produces.
 
 mod index;
+mod mapped;
 mod pickle;
 mod safetensors;
 mod torch;
@@ -16,6 +17,7 @@ use half::{
     slice::{HalfBitsSliceExt as _, HalfFloatSliceExt as _},
 };
 
+pub(crate) use mapped::MappedRows;
 use treasure_text::printable;
 
 use crate::{
@@ -221,6 +223,31 @@ impl Weights {
         Err(Error::not_finite(format!("tensor {name}, row {row}"), out[at]).with_hint(
             "the weights are damaged, or overflowed when they were saved: fetch them again",
         ))
+    }
+
+    /// The rows of a matrix where they lie in the file, if it is mapped and they are stored row by row. Nothing
+    /// is read: whether the numbers are finite shows where they are multiplied.
+    pub(crate) fn mapped(&self, name: &str) -> Option<MappedRows> {
+        let info = self.tensors.get(name)?;
+        let kind = match &info.stored {
+            Stored::F32 => BlockType::F32,
+            Stored::F16 => BlockType::F16,
+            Stored::Bf16 => BlockType::BF16,
+            Stored::Blocks(kind) => *kind,
+            Stored::F64 | Stored::Other(_) => return None,
+        };
+        let &[rows, width] = &info.shape[..] else { return None };
+        if info.transposed || width == 0 || width % kind.numbers() != 0 {
+            return None;
+        }
+        let row_bytes = width / kind.numbers() * kind.bytes();
+        let (offset, bytes) = (info.place.offset, info.place.bytes);
+        let map = self.files[info.place.file].mapping()?;
+        let end = offset.checked_add(bytes).filter(|&end| end <= map.bytes().len() as u64);
+        if end.is_none() || row_bytes as u64 * rows as u64 != bytes {
+            return None;
+        }
+        Some(MappedRows { map, kind, offset: offset as usize, row_bytes, rows, order: None })
     }
 
     fn read_stored(

@@ -16,13 +16,16 @@ pub enum Storage {
     Bf16,
     /// 8-bit integers with one scale per output row (approximate).
     Int8,
+    /// As the file stores them, in its mapped pages: a part is widened when it is multiplied, to the numbers that
+    /// `F32` holds. What lies in no mapped file is held as `F32`.
+    File,
 }
 
 impl Storage {
-    /// Bytes per weight.
+    /// Bytes per weight; of `File` as many as without one.
     pub fn bytes(self) -> usize {
         match self {
-            Self::F32 => 4,
+            Self::F32 | Self::File => 4,
             Self::F16 | Self::Bf16 => 2,
             Self::Int8 => 1,
         }
@@ -35,6 +38,7 @@ impl Storage {
             Self::F16 => "f16",
             Self::Bf16 => "bf16",
             Self::Int8 => "int8",
+            Self::File => "file",
         }
     }
 }

@@ -83,26 +83,40 @@ impl BlockType {
 
     /// The numbers of whole blocks; stops at the end of the shorter side.
     pub fn widen(self, blocks: &[u8], to: &mut [f32]) {
-        let block: fn(&[u8], &mut [f32]) = match self {
-            Self::F32 => |b, to| to[0] = f32::from_le_bytes([b[0], b[1], b[2], b[3]]),
-            Self::F16 => |b, to| to[0] = half(b),
-            Self::BF16 => |b, to| to[0] = half::bf16::from_le_bytes([b[0], b[1]]).to_f32(),
-            Self::Q4_0 => q4_0,
-            Self::Q4_1 => q4_1,
-            Self::Q5_0 => q5_0,
-            Self::Q5_1 => q5_1,
-            Self::Q8_0 => q8_0,
-            Self::Q2_K => q2_k,
-            Self::Q3_K => q3_k,
-            Self::Q4_K => q4_k,
-            Self::Q5_K => q5_k,
-            Self::Q6_K => q6_k,
-        };
-        for (bytes, to) in
-            blocks.chunks_exact(self.bytes()).zip(to.chunks_exact_mut(self.numbers()))
-        {
-            block(bytes, to);
+        self.widen_here(blocks, to);
+    }
+
+    /// The same, compiled where it is called, for the instructions that are known to be there.
+    #[inline(always)]
+    pub(crate) fn widen_here(self, blocks: &[u8], to: &mut [f32]) {
+        match self {
+            Self::F32 => self.each(blocks, to, |b, to| {
+                to[0] = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+            }),
+            Self::F16 => self.each(blocks, to, |b, to| to[0] = half(b)),
+            Self::BF16 => {
+                let words = blocks.as_chunks::<2>().0;
+                for (to, word) in to.iter_mut().zip(words) {
+                    *to = f32::from_bits(u32::from(u16::from_le_bytes(*word)) << 16);
+                }
+            }
+            Self::Q4_0 => self.each(blocks, to, q4_0),
+            Self::Q4_1 => self.each(blocks, to, q4_1),
+            Self::Q5_0 => self.each(blocks, to, q5_0),
+            Self::Q5_1 => self.each(blocks, to, q5_1),
+            Self::Q8_0 => self.each(blocks, to, q8_0),
+            Self::Q2_K => self.each(blocks, to, q2_k),
+            Self::Q3_K => self.each(blocks, to, q3_k),
+            Self::Q4_K => self.each(blocks, to, q4_k),
+            Self::Q5_K => self.each(blocks, to, q5_k),
+            Self::Q6_K => self.each(blocks, to, q6_k),
         }
+    }
+
+    #[inline(always)]
+    fn each(self, blocks: &[u8], to: &mut [f32], block: impl Fn(&[u8], &mut [f32])) {
+        let parts = blocks.chunks_exact(self.bytes());
+        parts.zip(to.chunks_exact_mut(self.numbers())).for_each(|(bytes, to)| block(bytes, to));
     }
 }
 
@@ -112,6 +126,7 @@ fn half(bytes: &[u8]) -> f32 {
 }
 
 /// `[d][16 × two nibbles]`: `(q − 8) · d`.
+#[inline(always)]
 fn q4_0(block: &[u8], to: &mut [f32]) {
     let d = half(block);
     let (low, high) = to.split_at_mut(SMALL / 2);
@@ -122,6 +137,7 @@ fn q4_0(block: &[u8], to: &mut [f32]) {
 }
 
 /// `[d][m][16 × two nibbles]`: `q · d + m`.
+#[inline(always)]
 fn q4_1(block: &[u8], to: &mut [f32]) {
     let (d, m) = (half(block), half(&block[2..]));
     let (low, high) = to.split_at_mut(SMALL / 2);
@@ -132,12 +148,14 @@ fn q4_1(block: &[u8], to: &mut [f32]) {
 }
 
 /// The fifth bits of numbers `i` and `i + 16`, in the place they have in the number.
+#[inline(always)]
 fn fifth_bits(bytes: &[u8]) -> impl Fn(usize) -> (u8, u8) {
     let bits = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     move |i| ((bits >> i & 1) as u8 * 16, (bits >> (i + 16) & 1) as u8 * 16)
 }
 
 /// `[d][32 fifth bits][16 × two nibbles]`: `(q − 16) · d`.
+#[inline(always)]
 fn q5_0(block: &[u8], to: &mut [f32]) {
     let (d, fifth) = (half(block), fifth_bits(&block[2..]));
     let (low, high) = to.split_at_mut(SMALL / 2);
@@ -149,6 +167,7 @@ fn q5_0(block: &[u8], to: &mut [f32]) {
 }
 
 /// `[d][m][32 fifth bits][16 × two nibbles]`: `q · d + m`.
+#[inline(always)]
 fn q5_1(block: &[u8], to: &mut [f32]) {
     let (d, m, fifth) = (half(block), half(&block[2..]), fifth_bits(&block[4..]));
     let (low, high) = to.split_at_mut(SMALL / 2);
@@ -160,6 +179,7 @@ fn q5_1(block: &[u8], to: &mut [f32]) {
 }
 
 /// `[d][32 signed bytes]`: `q · d`.
+#[inline(always)]
 fn q8_0(block: &[u8], to: &mut [f32]) {
     let d = half(block);
     to.iter_mut().zip(&block[2..]).for_each(|(to, &q)| *to = f32::from(q as i8) * d);
@@ -167,6 +187,7 @@ fn q8_0(block: &[u8], to: &mut [f32]) {
 
 /// `[16 × (scale, minimum) nibbles][64 × four numbers][d][dmin]`: `d·scale · q − dmin·minimum`, sixteen
 /// numbers to a pair of nibbles.
+#[inline(always)]
 fn q2_k(block: &[u8], to: &mut [f32]) {
     let (scales, rest) = block.split_at(16);
     let (quants, ds) = rest.split_at(64);
@@ -182,12 +203,14 @@ fn q2_k(block: &[u8], to: &mut [f32]) {
 }
 
 /// Where the low two bits of the sixteen numbers of a group lie: first byte and shift.
+#[inline(always)]
 fn two_bits(group: usize) -> (usize, usize) {
     (group / 8 * 32 + group % 2 * 16, group % 8 / 2 * 2)
 }
 
 /// `[32 bytes of third bits][64 × four numbers][16 six-bit scales][d]`: `d·(scale − 32) · (q − 4)`, where the
 /// third bit stands for the 4.
+#[inline(always)]
 fn q3_k(block: &[u8], to: &mut [f32]) {
     let (third, rest) = block.split_at(32);
     let (quants, rest) = rest.split_at(64);
@@ -204,6 +227,7 @@ fn q3_k(block: &[u8], to: &mut [f32]) {
 }
 
 /// Sixteen scales of six bits in twelve bytes: low nibbles in eight bytes, the high pairs in four.
+#[inline(always)]
 fn six_bits(bytes: &[u8]) -> [u8; 16] {
     std::array::from_fn(|i| {
         let low = bytes[i % 8] >> (i / 8 * 4) & 15;
@@ -213,6 +237,7 @@ fn six_bits(bytes: &[u8]) -> [u8; 16] {
 }
 
 /// Scale and minimum of a group of Q4_K and Q5_K: six bits each, eight of both in twelve bytes.
+#[inline(always)]
 fn scale_and_minimum(bytes: &[u8], group: usize) -> (f32, f32) {
     let (scale, min) = if group < 4 {
         (bytes[group] & 63, bytes[group + 4] & 63)
@@ -224,6 +249,7 @@ fn scale_and_minimum(bytes: &[u8], group: usize) -> (f32, f32) {
 }
 
 /// `[d][dmin][12 bytes of scales][128 × two nibbles]`: `d·scale · q − dmin·minimum`.
+#[inline(always)]
 fn q4_k(block: &[u8], to: &mut [f32]) {
     let (d, dmin, scales) = (half(block), half(&block[2..]), &block[4..16]);
     for (group, to) in to.chunks_exact_mut(32).enumerate() {
@@ -236,6 +262,7 @@ fn q4_k(block: &[u8], to: &mut [f32]) {
 }
 
 /// As Q4_K, with a fifth bit per number: `[d][dmin][12 bytes of scales][32 bytes of fifth bits][nibbles]`.
+#[inline(always)]
 fn q5_k(block: &[u8], to: &mut [f32]) {
     let (d, dmin, scales) = (half(block), half(&block[2..]), &block[4..16]);
     let (fifth, quants) = block[16..].split_at(32);
@@ -250,6 +277,7 @@ fn q5_k(block: &[u8], to: &mut [f32]) {
 }
 
 /// `[128 × two nibbles][64 × four pairs of high bits][16 signed scales][d]`: `d·scale · (q − 32)`.
+#[inline(always)]
 fn q6_k(block: &[u8], to: &mut [f32]) {
     let (low, rest) = block.split_at(128);
     let (high, rest) = rest.split_at(64);

@@ -8,12 +8,16 @@ use half::{bf16, f16};
 
 use super::{
     Aligned, Isa,
-    words::{OFFSET, narrow, quantise},
+    tile::DEPTH,
+    widen::widen_blocks,
+    words::{OFFSET, narrow, narrow_in_place, quantise},
 };
 use crate::{
     Error, Result,
     exec::{Precision, Storage},
+    gguf::BlockType,
     stack::Matrix,
+    weights::MappedRows,
 };
 
 /// Outputs per panel.
@@ -30,9 +34,42 @@ pub(crate) struct Linear {
     scales: Vec<f32>,
     offsets: Vec<i32>,
     bias: Option<Vec<f32>>,
+    /// Where the rows lie, if they were not packed.
+    mapped: Option<MappedRows>,
 }
 
 impl Linear {
+    /// Takes a matrix over as [`Self::pack`] does, but leaves rows that lie in a mapped file there, if
+    /// `from_file`; what comes of a product is the same to the bit. Bytes are always packed: their scales are known only
+    /// when a row has been seen.
+    pub fn hold(
+        mut matrix: Matrix,
+        storage: Storage,
+        precision: Precision,
+        from_file: bool,
+    ) -> Result<Self> {
+        let (outputs, inputs) = (matrix.outputs(), matrix.inputs());
+        let fits = match precision {
+            Precision::F32 => storage == Storage::F32,
+            Precision::Bf16 => inputs.is_multiple_of(2),
+            Precision::Int8 => false,
+        };
+        let mapped = matrix.mapped().filter(|_| from_file && fits).cloned();
+        let Some(mapped) = mapped else { return Self::pack(matrix, storage, precision) };
+        let storage = if precision == Precision::Bf16 { Storage::Bf16 } else { storage };
+        Ok(Self {
+            outputs,
+            inputs,
+            precision,
+            storage,
+            panels: Aligned::default(),
+            scales: Vec::new(),
+            offsets: Vec::new(),
+            bias: matrix.take_bias(),
+            mapped: Some(mapped),
+        })
+    }
+
     /// Packs a matrix, up to [`PANEL`] rows at a time, to be multiplied in `precision`; how it is held then follows
     /// from that, except for f32.
     pub fn pack(mut matrix: Matrix, storage: Storage, precision: Precision) -> Result<Self> {
@@ -59,6 +96,7 @@ impl Linear {
             scales,
             offsets,
             bias: None,
+            mapped: None,
         };
         for panel in 0..panels {
             let first = panel * PANEL;
@@ -83,7 +121,7 @@ impl Linear {
                         let to = packed.as_f32_mut();
                         slots.zip(line.as_f32()).for_each(|(slot, &word)| to[slot] = word);
                     }
-                    (Precision::F32, Storage::F32) => {
+                    (Precision::F32, Storage::F32 | Storage::File) => {
                         let to = packed.as_f32_mut();
                         slots.zip(row).for_each(|(slot, &w)| to[slot] = w);
                     }
@@ -146,6 +184,59 @@ impl Linear {
         &self.panels
     }
 
+    /// The rows in their file, if they were not packed.
+    pub fn mapped(&self) -> Option<&MappedRows> {
+        self.mapped.as_ref()
+    }
+
+    /// A block of a panel in words, `[word][PANEL]` from word `first` on, out of the mapped file. `lines` is room to work in.
+    pub(super) fn gather(
+        &self,
+        isa: Isa,
+        rows: &MappedRows,
+        panel: usize,
+        first: usize,
+        lines: &mut Aligned,
+        to: &mut [f32],
+    ) {
+        /// Numbers from one row to the next: two words' worth of a block, and a block of the file at both ends.
+        const LINE: usize = 2 * DEPTH + 2 * 256 + 16;
+        let (per, depth) = (self.precision.per_word(), to.len() / PANEL);
+        let outputs = panel * PANEL..self.outputs.min((panel + 1) * PANEL);
+        let width = outputs.len();
+        let kind = rows.kind();
+        if width < PANEL {
+            to.fill(0.0);
+        }
+        if (kind, self.precision) == (BlockType::BF16, Precision::Bf16) {
+            // Two neighbours of a row are a word as it is.
+            for (lane, output) in outputs.enumerate() {
+                let (words, _) = rows.row(output)[4 * first..].as_chunks::<4>();
+                for (to, word) in to[lane..].iter_mut().step_by(PANEL).zip(words) {
+                    *to = f32::from_bits(u32::from_le_bytes(*word));
+                }
+            }
+            return;
+        }
+        // Whole blocks of the file around the numbers that are wanted.
+        let (start, end) = (first * per, ((first + depth) * per).min(self.inputs));
+        let (numbers, bytes) = (kind.numbers(), kind.bytes());
+        let (begin, stop) = (start / numbers * numbers, end.next_multiple_of(numbers));
+        lines.reserve_floats(PANEL * LINE);
+        let all = lines.as_f32_mut();
+        for (lane, output) in outputs.enumerate() {
+            let line = &mut all[lane * LINE..][..stop - begin];
+            let from = &rows.row(output)[begin / numbers * bytes..stop / numbers * bytes];
+            widen_blocks(isa, kind, from, line);
+            if self.precision == Precision::Bf16 {
+                narrow_in_place(isa, &mut line[start - begin..end - begin]);
+            }
+        }
+        let lines: [&[f32]; PANEL] =
+            std::array::from_fn(|lane| &all[lane.min(width - 1) * LINE + start - begin..][..depth]);
+        transpose(&lines, width, to);
+    }
+
     /// One scale per output and padding output for int8 weights; empty otherwise.
     pub fn scales(&self) -> &[f32] {
         &self.scales
@@ -159,16 +250,24 @@ impl Linear {
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         let bias = self.bias.as_ref().map_or(0, Vec::len);
-        self.panels.bytes() + 4 * (self.scales.len() + self.offsets.len() + bias)
+        let mapped = self.mapped.as_ref().map_or(0, MappedRows::bytes);
+        mapped + self.panels.bytes() + 4 * (self.scales.len() + self.offsets.len() + bias)
     }
 
     /// Row `output` of the matrix, widened into `row` (`inputs` numbers).
     pub fn unpack_row(&self, output: usize, row: &mut [f32]) {
+        if let Some(rows) = &self.mapped {
+            widen_blocks(Isa::best(), rows.kind(), rows.row(output), row);
+            if self.storage == Storage::Bf16 {
+                row.iter_mut().for_each(|w| *w = bf16::from_f32(*w).to_f32());
+            }
+            return;
+        }
         let (per, base) = (self.precision.per_word(), output / PANEL * self.words());
         let slots =
             (0..self.inputs).map(|k| ((base + k / per) * PANEL + output % PANEL) * per + k % per);
         match self.storage {
-            Storage::F32 => {
+            Storage::F32 | Storage::File => {
                 let from = self.panels.as_f32();
                 slots.zip(row).for_each(|(slot, w)| *w = from[slot]);
             }
@@ -183,6 +282,20 @@ impl Linear {
             Storage::Int8 => {
                 let (from, scale) = (self.panels.as_i8(), self.scales[output]);
                 slots.zip(row).for_each(|(slot, w)| *w = f32::from(from[slot]) * scale);
+            }
+        }
+    }
+}
+
+/// Lines to columns: `to[k][lane] = lines[lane][k]`, for the first `width` lanes.
+fn transpose(lines: &[&[f32]; PANEL], width: usize, to: &mut [f32]) {
+    const SIDE: usize = 8;
+    let (to, _) = to.as_chunks_mut::<PANEL>();
+    for (block, to) in to.chunks_mut(SIDE).enumerate() {
+        for (lane, line) in lines.iter().enumerate().take(width) {
+            let from = &line[block * SIDE..][..to.len()];
+            for (to, &x) in to.iter_mut().zip(from) {
+                to[lane] = x;
             }
         }
     }
@@ -203,7 +316,7 @@ pub(crate) fn check_range(matrix: &Matrix, storage: Storage, values: &[f32]) -> 
     let limit = match storage {
         Storage::F16 => 65520.0,
         Storage::Bf16 => f32::from_bits(0x7f7f_8000),
-        Storage::F32 | Storage::Int8 => return Ok(()),
+        Storage::F32 | Storage::Int8 | Storage::File => return Ok(()),
     };
     let largest = values.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
     if largest < limit {

@@ -24,6 +24,8 @@ pub(crate) struct Scratch {
     pub tiles: [Aligned; 2],
     /// A widened block of a panel.
     pub wide: Aligned,
+    /// Rows of a panel out of a file, before they are turned.
+    pub lines: Aligned,
     /// Packed keys.
     pub keys: Aligned,
     /// Packed values.

@@ -57,7 +57,7 @@ struct Shares {
 }
 
 impl Shares {
-    fn new(rows: usize, grain: usize, words: usize, units: usize) -> Self {
+    fn new(rows: usize, grain: usize, words: usize, units: usize, from_file: bool) -> Self {
         // A block of rows stays in the second-level cache while panels stream past it. Tiles take a panel faster
         // than it comes, unless many rows share it.
         const BLOCK_BYTES: usize = 768 << 10;
@@ -67,6 +67,8 @@ impl Shares {
         } else {
             (BLOCK_BYTES, 56, 224)
         };
+        // A panel that is widened out of a file costs more than rows that come from afar.
+        let least = if from_file { most } else { least };
         let threads = rayon::current_num_threads();
         let most = (bytes / (4 * words.max(1))).clamp(least, most);
         let mut blocks = rows.div_ceil(most);
@@ -114,7 +116,8 @@ pub(crate) fn product(
     if rows == 0 || units == 0 {
         return;
     }
-    let shares = Shares::new(rows, isa.row_grain(first.precision()), first.words(), units);
+    let (grain, from_file) = (isa.row_grain(first.precision()), first.mapped().is_some());
+    let shares = Shares::new(rows, grain, first.words(), units, from_file);
     let outputs = |job: &Job<'_>| job.first.outputs() * if job.second.is_some() { 2 } else { 1 };
     count(rows * inputs * jobs.iter().map(outputs).sum::<usize>());
     for_each_task(
@@ -224,7 +227,7 @@ fn panel_product(
     which: usize,
 ) {
     let words = linear.words();
-    let Scratch { rows: a, tiles: results, wide, scales, .. } = scratch;
+    let Scratch { rows: a, tiles: results, wide, lines, scales, .. } = scratch;
     let c = results[which].as_f32_mut();
     let (a, first, all) = match packed {
         Some((packed, first)) => (packed.values, first, packed.rows),
@@ -237,10 +240,11 @@ fn panel_product(
     for block in 0..words.div_ceil(DEPTH) {
         let depth = DEPTH.min(words - block * DEPTH);
         let at = (panel * words + block * DEPTH) * PANEL;
-        let b = weights(isa, linear, at, depth, panel, wide);
+        let b = weights(isa, linear, at, depth, panel, wide, lines);
         // The panel that comes next lies right behind this one, unless weights are widened elsewhere.
         let coming = b.as_ptr().wrapping_add(depth * PANEL);
-        let in_place = kind != Precision::F32 || linear.storage() == Storage::F32;
+        let lies = kind != Precision::F32 || linear.storage() == Storage::F32;
+        let in_place = lies && linear.mapped().is_none();
         let shape = Tile { rows, depth, c_stride: PANEL, add: block > 0 };
         let a = &a[(block * all + first) * STRIDE..];
         kernel.multiply(shape, a, b, c, in_place.then_some(coming));
@@ -253,7 +257,7 @@ fn panel_product(
     }
 }
 
-/// A block of a panel in words: in place, or widened into `wide`.
+/// A block of a panel in words: in place, or widened into `wide`, from a mapped file by way of `lines`.
 fn weights<'a>(
     isa: Isa,
     linear: &'a Linear,
@@ -261,15 +265,23 @@ fn weights<'a>(
     depth: usize,
     panel: usize,
     wide: &'a mut super::Aligned,
+    lines: &mut super::Aligned,
 ) -> &'a [f32] {
     let (len, panels) = (depth * PANEL, linear.panels());
+    if let Some(rows) = linear.mapped() {
+        wide.reserve_floats(DEPTH * PANEL);
+        let to = &mut wide.as_f32_mut()[..len];
+        let first = at / PANEL - panel * linear.words();
+        linear.gather(isa, rows, panel, first, lines, to);
+        return to;
+    }
     if linear.precision() != Precision::F32 {
         return &panels.as_f32()[at..][..len];
     }
     wide.reserve_floats(DEPTH * PANEL);
     let to = &mut wide.as_f32_mut()[..len];
     match linear.storage() {
-        Storage::F32 => return &panels.as_f32()[at..][..len],
+        Storage::F32 | Storage::File => return &panels.as_f32()[at..][..len],
         Storage::Bf16 => widen_bf16(isa, &panels.as_u16()[at..][..len], to),
         Storage::F16 => widen_f16(isa, &panels.as_u16()[at..][..len], to),
         Storage::Int8 => {

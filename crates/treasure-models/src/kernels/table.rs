@@ -5,8 +5,8 @@ use half::{
     slice::{HalfBitsSliceExt as _, HalfFloatSliceExt as _},
 };
 
-use super::{Aligned, linear::check_range};
-use crate::{Result, exec::Storage, stack::Matrix};
+use super::{Aligned, Isa, linear::check_range, widen::widen_blocks};
+use crate::{Result, exec::Storage, stack::Matrix, weights::MappedRows};
 
 /// Rows that are looked up by index. Int8 is not for tables: they are held as f16.
 #[derive(Debug)]
@@ -14,9 +14,21 @@ pub(crate) struct Table {
     storage: Storage,
     width: usize,
     values: Aligned,
+    /// Where the rows lie, if they were not taken over.
+    mapped: Option<MappedRows>,
 }
 
 impl Table {
+    /// As [`Self::pack`], but rows of a mapped file stay there, if `from_file` and they are wanted as f32 or bf16.
+    pub fn hold(matrix: Matrix, storage: Storage, from_file: bool) -> Result<Self> {
+        let fits = from_file && matches!(storage, Storage::F32 | Storage::Bf16);
+        let Some(mapped) = matrix.mapped().filter(|_| fits).cloned() else {
+            return Self::pack(matrix, storage);
+        };
+        let (width, values) = (matrix.inputs(), Aligned::default());
+        Ok(Self { storage, width, values, mapped: Some(mapped) })
+    }
+
     /// Takes a table over, a row at a time.
     pub fn pack(mut matrix: Matrix, storage: Storage) -> Result<Self> {
         let storage = if storage == Storage::Int8 { Storage::F16 } else { storage };
@@ -37,14 +49,21 @@ impl Table {
                 _ => words.reinterpret_cast_mut::<f16>().convert_from_f32_slice(&wide),
             }
         }
-        Ok(Self { storage, width, values })
+        Ok(Self { storage, width, values, mapped: None })
     }
 
     /// Row `index`, widened into `to`.
     pub fn read(&self, index: usize, to: &mut [f32]) {
+        if let Some(rows) = &self.mapped {
+            widen_blocks(Isa::best(), rows.kind(), rows.row(index), to);
+            if self.storage == Storage::Bf16 {
+                to.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32());
+            }
+            return;
+        }
         let at = index * self.width..(index + 1) * self.width;
         match self.storage {
-            Storage::F32 => to.copy_from_slice(&self.values.as_f32()[at]),
+            Storage::F32 | Storage::File => to.copy_from_slice(&self.values.as_f32()[at]),
             Storage::Bf16 => {
                 self.values.as_u16()[at].reinterpret_cast::<bf16>().convert_to_f32_slice(to);
             }
@@ -56,6 +75,6 @@ impl Table {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.values.bytes()
+        self.values.bytes() + self.mapped.as_ref().map_or(0, MappedRows::bytes)
     }
 }

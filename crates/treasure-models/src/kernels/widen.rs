@@ -5,6 +5,7 @@ use super::{
     isa::{MulAdd, Set, per_isa},
     linear::PANEL,
 };
+use crate::gguf::BlockType;
 
 #[inline(always)]
 fn bf16_to_f32<F: MulAdd>(from: &[u16], to: &mut [f32]) {
@@ -60,3 +61,23 @@ mod x86 {
     }
 }
 per_isa! { pub(super) fn widen_int8(from: &[i8], scales: &[f32], to: &mut [f32]) = int8_to_f32; }
+
+#[inline(always)]
+fn blocks_to_f32<F: MulAdd>(kind: BlockType, from: &[u8], to: &mut [f32]) {
+    kind.widen_here(from, to);
+}
+
+per_isa! { fn widen_quants(kind: BlockType, from: &[u8], to: &mut [f32]) = blocks_to_f32; }
+
+/// Whole blocks as a file stores them.
+pub(super) fn widen_blocks(isa: Isa, kind: BlockType, from: &[u8], to: &mut [f32]) {
+    if kind != BlockType::F16 {
+        return widen_quants(isa, kind, from, to);
+    }
+    let mut words = [0u16; 64];
+    for (to, from) in to.chunks_mut(64).zip(from.chunks(128)) {
+        let pairs = from.as_chunks::<2>().0;
+        words.iter_mut().zip(pairs).for_each(|(word, pair)| *word = u16::from_le_bytes(*pair));
+        widen_f16(isa, &words[..to.len()], to);
+    }
+}

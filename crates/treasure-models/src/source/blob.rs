@@ -6,8 +6,10 @@
 use std::{
     fs::File,
     path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
 };
 
+use super::Mapping;
 use crate::{Error, Result};
 
 /// A readable file.
@@ -17,6 +19,7 @@ pub struct Blob {
     path: Option<PathBuf>,
     content: Content,
     len: u64,
+    map: OnceLock<Option<Arc<Mapping>>>,
 }
 
 #[derive(Debug)]
@@ -38,13 +41,25 @@ impl Blob {
             return Err(Error::missing(format!("{name}: is not a file")));
         }
         let len = meta.len();
-        Ok(Self { name, path: Some(path.to_owned()), content: Content::File(file), len })
+        Ok(Self {
+            name,
+            path: Some(path.to_owned()),
+            content: Content::File(file),
+            len,
+            map: OnceLock::new(),
+        })
     }
 
     /// Bytes that are part of the binary.
     pub fn embedded(name: impl Into<String>, bytes: &'static [u8]) -> Self {
         let len = bytes.len() as u64;
-        Self { name: name.into(), path: None, content: Content::Static(bytes), len }
+        Self {
+            name: name.into(),
+            path: None,
+            content: Content::Static(bytes),
+            len,
+            map: OnceLock::new(),
+        }
     }
 
     /// The name for messages.
@@ -65,6 +80,15 @@ impl Blob {
     /// Whether there is no byte at all.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// The whole file as the system pages it in, where that can be had.
+    pub(crate) fn mapping(&self) -> Option<Arc<Mapping>> {
+        let map = || match &self.content {
+            Content::File(file) => Mapping::of(file, self.len).map(Arc::new),
+            Content::Static(_) => None,
+        };
+        self.map.get_or_init(map).clone()
     }
 
     /// Fills `out` from `offset`.

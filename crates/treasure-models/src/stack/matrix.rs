@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::Result;
+use crate::{Result, weights::MappedRows};
 
 /// Where the rows of a matrix come from.
 pub trait RowSource: Send {
@@ -26,6 +26,7 @@ pub struct Matrix {
     inputs: usize,
     rows: Box<dyn RowSource>,
     bias: Option<Vec<f32>>,
+    mapped: Option<MappedRows>,
 }
 
 impl Matrix {
@@ -36,7 +37,7 @@ impl Matrix {
         inputs: usize,
         rows: impl RowSource + 'static,
     ) -> Self {
-        Self { name: name.into(), outputs, inputs, rows: Box::new(rows), bias: None }
+        Self { name: name.into(), outputs, inputs, rows: Box::new(rows), bias: None, mapped: None }
     }
 
     /// A matrix in memory, row by row.
@@ -56,6 +57,17 @@ impl Matrix {
     pub fn with_bias(mut self, bias: Vec<f32>) -> Self {
         self.bias = Some(bias);
         self
+    }
+
+    /// Says where the same rows lie in a mapped file.
+    pub(crate) fn with_mapped(mut self, mapped: Option<MappedRows>) -> Self {
+        self.mapped = mapped;
+        self
+    }
+
+    /// Where the rows lie in a mapped file, if they do.
+    pub(crate) fn mapped(&self) -> Option<&MappedRows> {
+        self.mapped.as_ref()
     }
 
     /// The name for messages.

@@ -90,7 +90,7 @@ fn half_precision_files_kept_or_widened_give_the_same_numbers() {
             let options = LoadOptions { dtype, ..LoadOptions::default() };
             MaskedLm::load(&resolver(), &spec(dir.path()), &options).unwrap()
         };
-        let (kept, wide) = (load(half), load(Dtype::Auto));
+        let (kept, wide, mapped) = (load(half), load(Dtype::Auto), load(Dtype::File));
         assert_eq!(kept.describe().dtype.name(), name);
         assert_eq!(wide.describe().dtype.name(), "f32", "a small file is widened");
         let held =
@@ -106,6 +106,11 @@ fn half_precision_files_kept_or_widened_give_the_same_numbers() {
             kept.raw_logits(ids, &rows, 0.0).unwrap(),
             wide.raw_logits(ids, &rows, 0.0).unwrap(),
             "{name}"
+        );
+        assert_eq!(
+            mapped.raw_logits(ids, &rows, 0.0).unwrap(),
+            wide.raw_logits(ids, &rows, 0.0).unwrap(),
+            "{name} in the mapped file"
         );
     }
 }

@@ -12,7 +12,7 @@ use candle_core::{
     },
 };
 use serde_json::json;
-use treasure_models::{LoadOptions, Scorer, Source};
+use treasure_models::{Dtype, LoadOptions, Scorer, Source, exec::Precision, gguf::BlockType};
 
 use crate::support::*;
 
@@ -155,7 +155,33 @@ fn every_block_type_gives_the_numbers_of_its_dequantised_safetensors() {
         let ids = [3, 17, 90, 4, 4, 61, 8];
         let (a, b) = (gguf.raw_logits(&ids).unwrap(), plain.raw_logits(&ids).unwrap());
         assert_eq!(a, b, "{dtype:?}");
+        // Multiplied where the blocks lie in the mapped file: the same bits, in the memory of the file.
+        let model = |dtype, precision| {
+            let options = LoadOptions { dtype, precision, ..LoadOptions::default() };
+            Scorer::load(&resolver(), &spec(&dir.path().join("model.gguf")), &options).unwrap()
+        };
+        let mapped = model(Dtype::File, Precision::F32);
+        assert_eq!(mapped.raw_logits(&ids).unwrap(), a, "{dtype:?} in the file");
+        if cfg!(target_os = "linux") {
+            let stored: usize = matrices().iter().map(|(_, _, (rows, width))| rows * width).sum();
+            let blocks = BlockType::ALL.iter().find(|(_, kind)| named(*kind, dtype)).unwrap().1;
+            let bytes = stored / blocks.numbers() * blocks.bytes() + 3 * 4 * WIDTH;
+            assert_eq!(mapped.describe().memory_bytes, bytes as u64, "{dtype:?}");
+        }
+        let rounded = |held| {
+            Scorer::load(
+                &resolver(),
+                &spec(&dir.path().join(held)),
+                &LoadOptions { precision: Precision::Bf16, ..LoadOptions::default() },
+            )
+        };
+        let (a, b) = (rounded("model.gguf").unwrap(), rounded("hf").unwrap());
+        assert_eq!(a.raw_logits(&ids).unwrap(), b.raw_logits(&ids).unwrap(), "{dtype:?} in bf16");
     }
+}
+
+fn named(kind: BlockType, dtype: GgmlDType) -> bool {
+    format!("{kind:?}").replace('_', "") == format!("{dtype:?}").replace('_', "")
 }
 
 #[test]

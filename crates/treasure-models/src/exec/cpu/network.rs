@@ -61,13 +61,17 @@ impl CpuNetwork {
     pub fn pack(cpu: Cpu, network: Network, storage: Storage) -> Result<Self> {
         let (stack, reader) = network.into_parts();
         let bytes = Cell::new(0);
+        let (from_file, storage) = match storage {
+            Storage::File => (true, Storage::F32),
+            storage => (false, storage),
+        };
         // Weights that are multiplied as f32 although others are not, are few or rounded gently: as f32 or bf16.
         let held = match cpu.precision {
             Precision::F32 => storage,
             _ => Storage::F32,
         };
         let pack = |matrix: Matrix, precision: Precision| -> Result<Linear> {
-            let linear = Linear::pack(matrix, held, precision)?;
+            let linear = Linear::hold(matrix, held, precision, from_file)?;
             bytes.set(bytes.get() + linear.bytes());
             Ok(linear)
         };
@@ -81,7 +85,7 @@ impl CpuNetwork {
         };
         let mut tables = 0;
         let mut table = |matrix: Matrix| -> Result<Table> {
-            let table = Table::pack(matrix, storage)?;
+            let table = Table::hold(matrix, storage, from_file)?;
             tables += table.bytes();
             Ok(table)
         };
