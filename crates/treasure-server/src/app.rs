@@ -57,15 +57,17 @@ impl App {
         let own = session.options();
         let own = SessionOptions {
             cache_bytes: own.cache_bytes.min(CACHE),
-            // An exchange is tried twice, and a search has only so long.
+            // An exchange is tried twice, with a pause between, and is given up before the search's own
+            // deadline: else whoever asked would hear of the deadline and not of the reward.
             reward_timeout: own
                 .reward_timeout
-                .min(Duration::from_secs_f64(options.max_seconds / 2.0)),
+                .min(Duration::from_secs_f64(options.max_seconds / 3.0)),
             interrupt: Interrupt::new(),
             ..own.clone()
         };
         let session = session.with_options(own);
-        let policy = Policy::new(&options.allow, &session)?;
+        let log = Log::new(options.quiet)?;
+        let policy = Policy::new(&options.allow, &session, &log)?;
         // With several keys no one of them may fill the queue.
         let max_lane = match keys.as_ref().map_or(1, Keys::len) {
             1 => options.max_queue,
@@ -78,7 +80,7 @@ impl App {
         Ok(Arc::new(Self {
             models: options.models.iter().cloned().map(Arc::new).collect(),
             metrics: Metrics::new(),
-            log: Log::new(options.quiet)?,
+            log,
             preparing: Semaphore::new(cores),
             ready: AtomicBool::new(false),
             rewards: OnceLock::new(),

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Bytes of a prompt, of a suffix and of a template; no model reads more.
-const PROMPT: usize = 1 << 18;
+pub(crate) const PROMPT: usize = 1 << 18;
 /// Stop texts, and bytes of each.
 const STOPS: (usize, usize) = (16, 256);
 /// Methods that follow a single text, whose committed tokens are those of the answer.
@@ -64,6 +64,8 @@ pub(crate) struct Ask {
     pub stream: Option<Streaming>,
     /// Whether a reward asks something outside of this process.
     pub outside: bool,
+    /// What the client called the length.
+    pub length_is: &'static str,
 }
 
 impl Ask {
@@ -187,7 +189,8 @@ pub(crate) fn read(app: &App, api: Api, body: &[u8]) -> Result<Ask> {
         std::iter::once(&plan.reward).chain(others).any(Policy::is_outside)
     });
     let suffix = suffix.unwrap_or_default();
-    Ok(Ask { api, model, searches, shown, suffix, stop, stream, outside })
+    let length_is = length_name(&renamed);
+    Ok(Ask { api, model, searches, shown, suffix, stop, stream, outside, length_is })
 }
 
 /// The prompts; a template stands instead of one.
@@ -321,6 +324,10 @@ fn plan_of(
 ) -> Result<Plan> {
     let mut request = request.clone();
     let mut renamed = renamed.to_vec();
+    // Before the library's own bound, which is no use to a client of this server.
+    if let Some(length) = request.length {
+        app.limits().check("length", length_name(&renamed), length as u64)?;
+    }
     if let Some(suffix) = suffix {
         for (name, text) in [("prompt", prompt), ("suffix", suffix)] {
             if Template::has_hole(text) {

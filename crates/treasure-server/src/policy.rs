@@ -3,12 +3,18 @@
 //! Guarantee: a specification from outside reaches no file, command or other machine that the operator
 //! did not name; what is not known to be harmless is refused.
 
+use std::sync::Arc;
+
+use serde_json::{Value, json};
 use treasure::{
     Error, Plan, Request, Session,
     rewards::{Composite, Explained, Range, Spec, TextReward, Window, spec::Leaf},
 };
 
-use crate::refusal::{Refusal, Result};
+use crate::{
+    log::Log,
+    refusal::{Refusal, Result},
+};
 
 /// Schemes that touch nothing but the text, and rewards that the operator's program handed in.
 const HARMLESS: &[&str] = &["regex", "contains", "avoids", "length", "distinct", "own"];
@@ -27,14 +33,14 @@ pub(crate) struct Policy {
 
 impl Policy {
     /// Reads what is allowed, and makes `NAME=SPEC` known to the session.
-    pub fn new(allow: &[String], session: &Session) -> treasure::Result<Self> {
+    pub fn new(allow: &[String], session: &Session, log: &Log) -> treasure::Result<Self> {
         let mut policy = Self::default();
         for written in allow {
             match written.split_once('=') {
                 Some((name, spec)) if is_name(name) && name != "sentiment" => {
                     let request = Request { reward: Some(spec.into()), ..Request::default() };
                     let inner = session.reward_of(&Plan::new(&request)?)?;
-                    session.add_reward(Named { name: name.to_owned(), inner });
+                    session.add_reward(Named { name: name.to_owned(), inner, log: log.clone() });
                     policy.named.push(name.to_owned());
                 }
                 _ => policy.prefixes.push(prefix(written)?),
@@ -146,10 +152,36 @@ fn is_pocket(model: &str) -> bool {
     model.strip_prefix("pocket/").is_some_and(is_name)
 }
 
-/// A reward under a name of the operator's.
+/// What a detail may tell of a reward without telling where it lives.
+const TOLD: [&str; 6] = ["labels", "logits", "nll_mean", "tokens", "truncated", "of_tokens"];
+
+/// A reward under a name of the operator's. Guarantee: no answer says where it lives, whatever happens
+/// to it; why it failed is for the log.
 struct Named {
     name: String,
-    inner: std::sync::Arc<Composite>,
+    inner: Arc<Composite>,
+    log: Log,
+}
+
+impl Named {
+    fn hide(&self, error: treasure::rewards::Error) -> treasure::rewards::Error {
+        let name = format!("own:{}", self.name);
+        if treasure::rewards::Error::is_interruption(&error) {
+            return treasure::rewards::Error::Interrupted { name };
+        }
+        self.log.say("reward", json!({"reward": name, "error": error.to_string()}));
+        treasure::rewards::Error::reward(name, "it failed")
+            .with_hint("try again later; the operator's log says why")
+    }
+}
+
+fn without_place(mut explained: Explained) -> Explained {
+    explained.detail = explained.detail.and_then(|detail| {
+        let Value::Object(mut detail) = detail else { return None };
+        detail.retain(|key, _| TOLD.contains(&key.as_str()));
+        (!detail.is_empty()).then_some(Value::Object(detail))
+    });
+    explained
 }
 
 impl TextReward for Named {
@@ -158,7 +190,7 @@ impl TextReward for Named {
     }
 
     fn score(&self, texts: &[&str]) -> treasure::rewards::Result<Vec<f64>> {
-        TextReward::score(&*self.inner, texts)
+        TextReward::score(&*self.inner, texts).map_err(|error| self.hide(error))
     }
 
     fn range(&self) -> Range {
@@ -166,11 +198,12 @@ impl TextReward for Named {
     }
 
     fn window(&self, text: &str) -> treasure::rewards::Result<Window> {
-        self.inner.window(text)
+        self.inner.window(text).map_err(|error| self.hide(error))
     }
 
     fn explain(&self, texts: &[&str]) -> treasure::rewards::Result<Vec<Explained>> {
-        self.inner.explain(texts)
+        let explained = self.inner.explain(texts).map_err(|error| self.hide(error))?;
+        Ok(explained.into_iter().map(without_place).collect())
     }
 
     fn batch_size(&self) -> Option<usize> {

@@ -87,7 +87,7 @@ pub struct Models {
 
 impl Asks for Models {
     fn asks(field: &Field) -> bool {
-        field.group == Group::Checkpoint || field.name == "reward_dtype"
+        field.group == Group::Checkpoint || matches!(field.name, "precision" | "reward_dtype")
     }
 }
 

@@ -162,7 +162,10 @@ fn prepare_now(app: &App, ask: &Ask) -> Result<Prepared> {
     let model = model.map_err(|error| Refusal::of_run(&error, false))?;
     // The model is there: what else fails is a reward that was asked for.
     let prepared = app.session.prepare(plan);
-    prepared.map_err(|error| Refusal::of_request(&error, &[]).at("treasure.reward"))?;
+    prepared.map_err(|error| {
+        let refusal = Refusal::of_request(&error, &[]).at("treasure.reward");
+        refusal.with_hint("GET /v1/rewards lists what there is")
+    })?;
     let mut starts = Vec::new();
     for search in &ask.searches {
         if search.job.prompt_index == starts.len() {
@@ -172,7 +175,8 @@ fn prepare_now(app: &App, ask: &Ask) -> Result<Prepared> {
                 (_, Some(_)) => "treasure.template",
                 (_, None) => "prompt",
             };
-            let wrong = |error: treasure::Error| Refusal::of_request(&error, &[("text", beside)]);
+            let renamed = [("text", beside), ("length", ask.length_is)];
+            let wrong = |error: treasure::Error| Refusal::of_request(&error, &renamed);
             let start = start.map_err(|error| wrong(error).beside(beside))?;
             // A finished text says its length by itself.
             app.limits().check("length", beside, start.state.n_masked() as u64)?;

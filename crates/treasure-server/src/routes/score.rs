@@ -11,6 +11,7 @@ use treasure::rewards::Spec;
 
 use crate::{
     app::App,
+    ask::PROMPT,
     body,
     fields::Fields,
     json::Json,
@@ -36,6 +37,10 @@ pub(crate) async fn score(
     let Some(texts) = fields.texts("input", TEXTS)? else {
         return Err(Refusal::expected("input", "a text or a list of texts", &Value::Null));
     };
+    if let Some(long) = texts.iter().find(|text| text.len() > PROMPT) {
+        let message = format!("expected texts of at most {PROMPT} bytes, got {}", long.len());
+        return Err(Refusal::field("input", message));
+    }
     let Some(reward) = fields.text("reward")? else {
         return Err(Refusal::expected("reward", "a reward", &Value::Null)
             .with_hint("GET /v1/rewards lists what there is"));

@@ -175,3 +175,59 @@ async fn a_reward_server_that_hangs_does_not_keep_the_server_from_ending() {
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
     assert_eq!(asked.await.unwrap().0, 503);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reward_that_hangs_is_told_before_the_deadline_of_the_search() {
+    let spec = server(hang);
+    let options = ServeOptions { allow: vec![spec.clone()], max_seconds: 6.0, ..toy::options() };
+    // With no patience of the session's own but the usual.
+    let app = App::new(options, &toy::session()).unwrap();
+    app.load().unwrap();
+    let (status, message, param) = complete(&app, body(&spec)).await.refusal();
+    assert_eq!((status, param), (502, json!("treasure.reward")), "{message}");
+    assert!(message.contains("no answer within 2s"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reward_under_a_name_tells_nobody_where_it_lives() {
+    let place = |spec: &str| spec.rsplit('/').next().unwrap().to_owned();
+    let honest = server(|stream, count| rewards(stream, vec![json!(0.25); count]));
+    let good = app(&format!("far={honest} + 0.5*{honest}"), toy::options());
+    let asked = json!({"input": "the dog", "reward": "own:far"});
+    let said = post(&good, "/v1/score", asked.clone()).await.ok();
+    assert_eq!(said["data"][0]["reward"], 0.375);
+    let listed = get(&good, "/v1/rewards").await.ok();
+    let made = complete(&good, body("own:far")).await.ok();
+    for said in [said, listed, made] {
+        assert!(!said.to_string().contains(&place(&honest)), "{said}");
+    }
+    let manners: [Manner; 2] = [|stream, _| say(stream, "403 Forbidden", "no"), hang];
+    for manner in manners {
+        let spec = server(manner);
+        let bad = app(&format!("far={spec}"), toy::options());
+        let mut streamed = body("own:far");
+        (streamed["stream"], streamed["diffusing"]) = (json!(true), json!(true));
+        let refused = complete(&bad, body("own:far")).await.refusal();
+        let scored = post(&bad, "/v1/score", asked.clone()).await.refusal();
+        for (status, message, _) in [refused, scored] {
+            assert_eq!(status, 502, "{message}");
+            assert!(message.contains("own:far") && !message.contains(&place(&spec)), "{message}");
+        }
+        let last = complete(&bad, streamed).await.events().pop().unwrap();
+        assert!(last.contains("own:far") && !last.contains(&place(&spec)), "{last}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lengths_and_texts_are_held_to_the_servers_own_limits() {
+    let app = toy::app(toy::options());
+    let long = json!({"prompt": "the", "max_tokens": 100_000});
+    let (status, message, param) = complete(&app, long).await.refusal();
+    assert_eq!((status, param), (400, json!("max_tokens")));
+    assert!(message.contains("this server's limit"), "{message}");
+    let large = json!({"input": ["a", "a".repeat(300_000)], "reward": "length:1..2"});
+    let (status, message, param) = post(&app, "/v1/score", large).await.refusal();
+    assert_eq!((status, param), (400, json!("input")), "{message}");
+    let unknown = complete(&app, body("own:nothing")).await.refusal();
+    assert!(unknown.0 == 400 && unknown.1.contains("GET /v1/rewards"), "{unknown:?}");
+}
