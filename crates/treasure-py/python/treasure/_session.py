@@ -498,7 +498,7 @@ def load(
 ) -> Treasure:
     """A model by name: `pocket`, a directory in Hugging Face layout, a GGUF file, or a hub id.
 
-    `dtype` is how weights are held (auto, f32, f16, bf16, int8), `precision` what products of the model and of
+    `dtype` is how weights are held (auto, f32, f16, bf16, int8, file), `precision` what products of the model and of
     rewards are computed in (f32, bf16, int8, or auto for the fastest that this machine has), `threads` how many threads the process uses (set
     before anything runs). With `lazy` the weights are read at the first use.
     """

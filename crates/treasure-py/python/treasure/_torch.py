@@ -291,7 +291,11 @@ class TorchModel:
         found = torch.searchsorted(sums, u, right=True)
         # Rounding may leave the sum below u: then the last possible token.
         last = (rows > 0).to(torch.int64).cumsum(-1).argmax(-1, keepdim=True)
-        return torch.minimum(found, last)[:, 0].tolist()
+        # A row that is no distribution has no draw: said, not guessed.
+        drawn = torch.where(sums[:, -1:].isnan(), -1, torch.minimum(found, last))[:, 0].tolist()
+        if -1 in drawn:
+            raise ModelError(f"{self!r}: expected a probability for every token, got NaN", "check the module's logits")
+        return drawn
 
     def _whole(self, state: _Rows, rows: Sequence[int]) -> List[bytes]:
         """Rows of all tokens: what a constraint needs, and nothing else asks for."""
