@@ -1,11 +1,10 @@
-//! What a request that does not say gets, by method and by kind of reward: a prototype's measurements and,
-//! under rules, those in `docs/search-options.md`. The sweep that is to confirm them is
-//! `papers/treasure/readable.toml`.
+//! What a request that does not say gets, by method and by kind of reward. `docs/search-options.md` has the measurements: the
+//! sweep `papers/treasure/readable.toml`, and those under rules.
 
 use serde_json::{Map, Value, json};
 use treasure_core::AnswerKind;
 use treasure_rewards::{
-    Spec,
+    Range, Spec,
     spec::{Kind, Leaf},
 };
 
@@ -53,6 +52,18 @@ fn is_rules(spec: &Spec) -> bool {
     spec.leaves().iter().all(|(_, leaf)| matches!(leaf, Leaf::Rule(_)))
 }
 
+/// The share of the likeliest token's probability that a token needs to be tried, once a judge is nearly
+/// content; further away less is enough, so that its room must be known: see `is_log_probability`.
+pub(crate) const MIN_P: f64 = 0.2;
+
+/// Whether a reward is made of judges' log-probabilities alone, which end at 0.
+fn is_log_probability(spec: &Spec) -> bool {
+    spec.leaves().iter().all(|(_, leaf)| {
+        matches!(leaf, Leaf::Judge(..) | Leaf::Classifier { .. })
+            && leaf.range() == Range::AT_MOST_ZERO
+    })
+}
+
 /// The options of a method under a preset, where they differ from its paper's.
 pub(crate) fn options(method: &str, preset: Preset, reward: &Spec) -> Map<String, Value> {
     let options = match (preset, method) {
@@ -61,7 +72,8 @@ pub(crate) fn options(method: &str, preset: Preset, reward: &Spec) -> Map<String
             "order": "confidence", "prior": 0.02, "variety": 1.0, "beam_width": BEAM_UNDER_RULES
         }),
         (Preset::Plain, "treasure") => {
-            json!({"order": "confidence", "prior": 0.02, "variety": 1.0})
+            let min_p = if is_log_probability(reward) { MIN_P } else { 0.0 };
+            json!({"order": "confidence", "prior": 0.02, "variety": 1.0, "min_p": min_p})
         }
         // What is put into a text should read as well as what is written anew.
         (Preset::Plain, "refine") => {

@@ -90,7 +90,7 @@ fields! {
     Model "model" Text, "MODEL", "`pocket`, a directory in Hugging Face layout, or a hub id", "pocket";
     Checkpoint "tokenizer" Text, "DIR-OR-ID", "Directory or hub id of the tokenizer, where the model ships none", "";
     Checkpoint "mask_id" Count(0), "ID", "The mask token's id, where the checkpoint does not say", "";
-    Checkpoint "dtype" Text, "TYPE", "How weights are held in memory: auto, f32, f16, bf16 or int8", "auto";
+    Checkpoint "dtype" Text, "TYPE", "How weights are held in memory: auto, f32, f16, bf16, int8 or file", "auto";
     Model "precision" Choice(&["f32", "bf16", "int8", "auto"]), "PRECISION", "What products of networks are computed in; auto is the fastest that this machine has", "f32";
     Checkpoint "as" Text, "ARCHITECTURE", "Read the files as another architecture, such as `diffullama`", "";
     Start "prompt" Text, "TEXT", "The beginning of the text", "";
@@ -102,7 +102,7 @@ fields! {
     Start "keep" Text, "REGEX", "What must not change in it, as a regular expression", "";
     Reward "reward" Text, "SPEC", "What to aim for, such as `sentiment=negative + 0.5*perplexity`", "perplexity";
     Reward "judge" Texts, "SPEC", "Also score the result with this, which the search does not see; may be repeated", "";
-    Reward "reward_dtype" Text, "TYPE", "How the weights of rewards are held in memory: auto, f32, f16, bf16 or int8", "auto";
+    Reward "reward_dtype" Text, "TYPE", "How the weights of rewards are held in memory: auto, f32, f16, bf16, int8 or file", "auto";
     Search "method" Choice(Method::NAMES), "METHOD", "How to search", "treasure";
     Search "preset" Choice(&["plain", "paper", "fk"]), "PRESET", "Whose conventions hold: the defaults chosen by measurement, Algorithms 1–3 of the paper to the letter, or the reference protocol of FK steering (its text windows, lengths and, for the method fk, its rules)", "plain";
     Search "cfg_scale" Number, "S", "Classifier-free guidance: push predictions away from those without the prompt; two model calls a state", "0";
@@ -135,7 +135,7 @@ fields! {
     Search "order" Takes::Option, "ORDER", "Which mask is revealed next: uniform (the paper), confidence or left-to-right (which makes all samples alike)", "";
     Search "prior" Takes::Option, "A", "Compare children by reward + A · log p of what was committed; 0 is the paper", "";
     Search "variety" Takes::Option, "W", "+ W · the share of distinct bigrams when children are compared; 0 is the paper", "";
-    Search "min_p" Takes::Option, "P", "Do not try tokens below this share of the likeliest one's probability (two always are)", "";
+    Search "min_p" Takes::Option, "P", "Do not try tokens below this share of the likeliest one's probability (two always are); rarer ones are tried while the reward is far from its highest", "";
     Search "looks" Takes::Option, "N", "Predictions used to fill a text before it is scored; each is a model call a child", "1";
     Search "value" Takes::Option, "VALUE", "How children are valued: resubstitute, previous, previous-argmax or posterior", "resubstitute";
     Search "select" Takes::Option, "RULE", "Which children live on: top, or nested (wider is never worse)", "top";

@@ -20,7 +20,7 @@ pub struct Request {
     pub tokenizer: Option<String>,
     /// The mask token's id, where the checkpoint does not say.
     pub mask_id: Option<u32>,
-    /// How weights are held: auto, f32, f16, bf16 or int8.
+    /// How weights are held: auto, f32, f16, bf16, int8 or file.
     pub dtype: Option<String>,
     /// What products of networks are computed in: f32, bf16, int8, or auto for the fastest this machine has.
     pub precision: Option<String>,

@@ -89,7 +89,7 @@ pub struct Run {
     /// Run one part of N; results are the same at any sharding
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// How the denoiser's weights are held in memory: auto, f32, f16, bf16 or int8
+    /// How the denoiser's weights are held in memory: auto, f32, f16, bf16, int8 or file
     #[arg(long, value_name = "TYPE", default_value = "auto")]
     pub dtype: String,
 }

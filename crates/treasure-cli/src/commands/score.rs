@@ -42,7 +42,7 @@ pub struct Score {
     /// Token ids as they are, with no special tokens added; may be repeated
     #[arg(long, value_name = "IDS", conflicts_with = "text")]
     pub ids: Vec<String>,
-    /// How weights are held in memory: auto, f32, f16, bf16 or int8
+    /// How weights are held in memory: auto, f32, f16, bf16, int8 or file
     #[arg(long, value_name = "TYPE", default_value = "auto")]
     pub dtype: String,
     /// Most texts in one reward batch; the result does not depend on it

@@ -132,7 +132,8 @@ fn a_disk_that_fills_up_at_any_place_is_named_and_with_room_again_the_run_is_com
     peacefully(&generation(&whole, &[]));
     let length = |name| fs::metadata(whole.join(name)).unwrap().len() as usize;
     let all = length("out.jsonl") + length("trace.jsonl");
-    for room in (0..all).step_by(all / 12) {
+    // Times have more or fewer digits from run to run: a thirteenth room, a few bytes short, might do.
+    for room in (0..all).step_by(all / 12).take(12) {
         let folder = new_folder(&room.to_string(), place.path());
         let output = under("FAULT_ROOM", room, &folder, &generation(&folder, &[]));
         let said = stderr(&output);

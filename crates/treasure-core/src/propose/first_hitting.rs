@@ -42,7 +42,9 @@ pub enum Reveal {
         /// Positions per parent, capped by its masks.
         groups: usize,
         /// Tokens below this share of the likeliest one's probability are not tried, except the
-        /// second likeliest, so that there is always a choice. 0 tries all.
+        /// second likeliest, so that there is always a choice. 0 tries all. Where the reward promises
+        /// a highest value and a parent is further than [`ROOM`] from it, unlikely tokens may be worth
+        /// their price, and the share falls: see [`FirstHitting`]'s `least`.
         min_p: f64,
     },
     /// A token drawn from the prediction, once per candidate, each at its own position.
@@ -64,6 +66,10 @@ pub enum Reveal {
 
 /// Tokens that [`Reveal::Top`] tries however unlikely they are.
 const ALWAYS_TRIED: usize = 2;
+
+/// How far from the highest reward a parent's completion may be for `min_p` to hold in full: about what a
+/// judge's log-probability still lacks once it has decided.
+pub const ROOM: f64 = 0.2;
 
 /// First-hitting proposals.
 #[derive(Clone, Debug)]
@@ -342,6 +348,22 @@ impl FirstHitting {
         order.into_iter().map(mask).collect()
     }
 
+    /// The least log-probability, relative to the likeliest token's, that is tried: log of `min_p`, times
+    /// how many [`ROOM`]s the parent's completion is away from the highest reward, but at least once.
+    /// A parent that was not scored tries everything; without a highest reward `min_p` holds as it is.
+    fn least(&self, cx: &Context<'_, '_>, node: &Node) -> f64 {
+        let Reveal::Top { min_p, .. } = self.reveal else { return f64::NEG_INFINITY };
+        let least = min_p.ln();
+        match (cx.problem.reward_bound(), node.worth) {
+            (None, _) => least,
+            (Some(_), None) => f64::NEG_INFINITY,
+            (Some(highest), Some(worth)) => {
+                // Not more than there are numbers: a reward of −∞ times a `min_p` of 1 is no number.
+                least * ((highest - worth.reward) / ROOM).clamp(1.0, f64::MAX)
+            }
+        }
+    }
+
     /// The children of one parent.
     fn children(
         &self,
@@ -409,10 +431,7 @@ impl FirstHitting {
             });
             Ok(())
         };
-        let min_p = match self.reveal {
-            Reveal::Top { min_p, .. } => min_p,
-            _ => 0.0,
-        };
+        let least = self.least(cx, node);
         let groups = (branch.top.len() as f64).ln();
         // A child stands for the model's own law, of which a constraint leaves a part.
         let lack = |masses: &[f64], index: usize| masses.get(index).copied().unwrap_or(0.0);
@@ -420,7 +439,7 @@ impl FirstHitting {
             let lacks = answer.top_mass.get(index).map_or(&[][..], Vec::as_slice);
             let likeliest = top.first().map_or(0.0, |best| best.logprob);
             for (rank, candidate) in top.iter().enumerate() {
-                let likely = (candidate.logprob - likeliest).exp() >= min_p;
+                let likely = candidate.logprob - likeliest >= least;
                 if likely || rank < ALWAYS_TRIED {
                     let logprob = candidate.logprob;
                     let lack = lack(lacks, rank);
