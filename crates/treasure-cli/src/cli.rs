@@ -60,4 +60,8 @@ pub enum Command {
     /// Measure forward, search step and reward throughput on this machine
     #[cfg(feature = "eval")]
     Bench(Box<commands::bench::Bench>),
+    /// Print the completions of a shell
+    Completions(commands::shell::Completions),
+    /// Print the manual page, or write those of every command
+    Man(commands::shell::Man),
 }

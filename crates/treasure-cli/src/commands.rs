@@ -12,5 +12,6 @@ pub mod refine;
 pub mod score;
 #[cfg(feature = "server")]
 pub mod serve;
+pub mod shell;
 #[cfg(feature = "eval")]
 pub mod trace;

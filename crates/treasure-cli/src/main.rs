@@ -88,5 +88,7 @@ fn run(cli: &Cli) -> Outcome<Verdict> {
         Command::Models(command) => command.run(common),
         #[cfg(feature = "eval")]
         Command::Bench(command) => command.run(common),
+        Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
     }
 }

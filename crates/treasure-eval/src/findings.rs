@@ -34,8 +34,66 @@ pub fn findings(plan: &Plan, summaries: &[Summary], tests: &[Test]) -> Vec<Findi
     all.into_iter().filter(|finding| !finding.rows.is_empty()).collect()
 }
 
+/// The result of each reward in one sentence: what the first tree search earns, how a held-out judge and a
+/// language model see its texts, and what it cost; each figure beside those of its rivals and of unguided
+/// text. Nothing for runs without a search.
+pub fn headlines(plan: &Plan, summaries: &[Summary]) -> Vec<(String, String)> {
+    let sentence = |(reward, own): (&str, Vec<&Summary>)| {
+        let pivot = pivot(&own)?;
+        let others: Vec<&Summary> = compared_with(&own, pivot).collect();
+        let beside = |of: &dyn Fn(&Summary) -> Option<String>| {
+            let said = |s: &&Summary| of(s).map(|number| format!("{} {number}", label(s)));
+            let all: Vec<_> = others.iter().filter_map(said).collect();
+            if all.is_empty() { String::new() } else { format!(" ({})", all.join(", ")) }
+        };
+        let mean = |s: &Summary| Some(signed(s.mean.mean));
+        let mut out = format!(
+            "{} earns {} on average{}",
+            label(pivot),
+            interval(Some(pivot.mean), 1.0, 2).replace('-', "−"),
+            beside(&mean)
+        );
+        if let Some(heldout) = pivot.heldout {
+            let twin = |s: &Summary| s.heldout.map(|heldout| signed(heldout.mean));
+            out += &format!("; the held-out judge says {}{}", signed(heldout.mean), beside(&twin));
+        }
+        if let Some(ppl) = pivot.ppl {
+            let fluency = |s: &Summary| s.ppl.map(|ppl| format!("{:.0}", ppl.mean));
+            out += &format!("; perplexity is {:.0}{}", ppl.mean, beside(&fluency));
+        }
+        let cost = |s: &Summary| {
+            let spent = &s.spent;
+            Some(format!("{:.0} and {:.0}", spent.nfe.mean, spent.reward_calls.mean))
+        };
+        let own = cost(pivot).unwrap_or_default();
+        out += &format!("; model and reward calls a text: {own}{}.", beside(&cost));
+        Some((reward.to_owned(), out))
+    };
+    by_reward(plan, summaries).filter_map(sentence).collect()
+}
+
+/// A number with a sign that is read as one.
+fn signed(number: f64) -> String {
+    let text = format!("{number:.2}");
+    if text == "-0.00" { "0.00".into() } else { text.replace('-', "−") }
+}
+
+/// What is to be read beside a search: its rivals, three at most, other methods before other settings of
+/// its own, and the model alone.
+pub(crate) fn compared_with<'a>(
+    own: &'a [&'a Summary],
+    pivot: &'a Summary,
+) -> impl Iterator<Item = &'a Summary> {
+    let guided = names(own).into_iter().filter_map(|name| rival(own, name, pivot));
+    let guided = guided.filter(|s| !s.unguided && s.settings.name != pivot.settings.name);
+    let mut guided: Vec<&Summary> = guided.collect();
+    guided.sort_by_key(|s| s.settings.method == pivot.settings.method);
+    let alone = own.iter().find(|s| s.unguided).copied();
+    guided.into_iter().take(3).chain(alone)
+}
+
 /// The summaries of each reward that has any, in the plan's order.
-fn by_reward<'a>(
+pub(crate) fn by_reward<'a>(
     plan: &'a Plan,
     summaries: &'a [Summary],
 ) -> impl Iterator<Item = (&'a str, Vec<&'a Summary>)> {
@@ -46,7 +104,7 @@ fn by_reward<'a>(
 }
 
 /// The first search that all tests are about.
-fn pivot<'a>(own: &[&'a Summary]) -> Option<&'a Summary> {
+pub(crate) fn pivot<'a>(own: &[&'a Summary]) -> Option<&'a Summary> {
     own.iter().find(|s| s.settings.is_treasure()).copied()
 }
 

@@ -12,13 +12,32 @@ pub use trees::{Tree, read as read_trace, trees};
 
 use crate::{
     Result,
-    findings::{Finding, findings},
+    findings::{self, Finding},
     metrics::{self, Summary, Test},
     plots::{self, Figure},
     presets,
     store::Finished,
     tables,
 };
+
+/// A table that stands in Markdown and on the page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// The columns.
+    pub header: Vec<&'static str>,
+    /// The cells.
+    pub rows: Vec<Vec<String>>,
+    /// What is to be known when reading it; may be empty.
+    pub note: &'static str,
+}
+
+impl Table {
+    /// The table, and its note below.
+    pub fn markdown(&self) -> String {
+        let table = tables::markdown(&self.header, &self.rows);
+        if self.note.is_empty() { table } else { format!("{table}\n{}\n", self.note) }
+    }
+}
 
 /// A run with everything that is computed from its rows, once.
 pub struct Analysis<'a> {
@@ -28,6 +47,8 @@ pub struct Analysis<'a> {
     pub summaries: Vec<Summary>,
     /// Paired tests.
     pub tests: Vec<Test>,
+    /// The result of each reward in a sentence.
+    pub headlines: Vec<(String, String)>,
     /// The questions a reader comes with.
     pub findings: Vec<Finding>,
     /// What must not be missed.
@@ -40,9 +61,10 @@ impl<'a> Analysis<'a> {
         let plan = &run.manifest.plan;
         let summaries = metrics::summarise(plan, &run.rows);
         let tests = metrics::tests(plan, &summaries);
-        let findings = findings(plan, &summaries, &tests);
+        let headlines = findings::headlines(plan, &summaries);
+        let findings = findings::findings(plan, &summaries, &tests);
         let remarks = metrics::remarks(plan, &summaries);
-        Self { run, summaries, tests, findings, remarks }
+        Self { run, summaries, tests, headlines, findings, remarks }
     }
 
     /// The run as (file name ending, text): CSV, all judges' CSV, Markdown, findings, rows and manifest.
@@ -56,7 +78,7 @@ impl<'a> Analysis<'a> {
         }
         out.push((".md", self.markdown()));
         if let Some(beside) = published::beside(&run.manifest.plan, summaries) {
-            out.push(("-paper.md", unfinished(run) + &beside));
+            out.push(("-paper.md", unfinished(run) + &beside.markdown()));
         }
         let findings = self.findings_markdown();
         if !findings.is_empty() {
@@ -88,6 +110,9 @@ impl<'a> Analysis<'a> {
             out += &format!("Made by `{}`.\n\n", plan.command());
         }
         out += &unfinished(self.run);
+        for (reward, sentence) in &self.headlines {
+            out += &format!("- **{reward}**: {sentence}\n");
+        }
         for remark in &self.remarks {
             out += &format!("- {remark}\n");
         }

@@ -15,6 +15,20 @@ fn help_of_every_command_is_as_stored() {
 }
 
 #[test]
+fn completions_and_manual_pages_know_every_command() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = stdout(&run(&["completions", shell], 0));
+        assert!(script.contains("beam-width") && script.contains("refine"), "{shell}");
+    }
+    let page = stdout(&run(&["man"], 0));
+    assert!(page.contains(".TH treasure") && page.contains("generate"), "{page}");
+    let folder = tempfile::tempdir().unwrap();
+    run(&["man", "--out", folder.path().to_str().unwrap()], 0);
+    let page = std::fs::read_to_string(folder.path().join("treasure-generate.1")).unwrap();
+    assert!(page.contains("beam\\-width"), "{page}");
+}
+
+#[test]
 fn the_version_is_the_packages() {
     let version = stdout(&run(&["--version"], 0));
     assert_eq!(version, format!("treasure {}\n", env!("CARGO_PKG_VERSION")));

@@ -10,6 +10,7 @@ use crate::{
     metrics::{Summary, names},
     plan::Plan,
     row::{Row, Spread},
+    stats::Estimate,
     tables::mark,
 };
 
@@ -43,49 +44,58 @@ pub fn compared(all: &[Compared], matched: Match, reward: &str) -> Result<Option
     .draw()
 }
 
-/// Mean reward against NFE, reward calls and seconds, one line for each method; three figures a reward.
+/// The names of the figures that answer for a reward together: what was asked for, what a judge thinks
+/// that the search never saw, and how the text reads.
+pub fn leading(reward: &str) -> [String; 3] {
+    ["by-nfe", "heldout-by-nfe", "fluency-by-nfe"].map(|name| format!("{reward}-{name}"))
+}
+
+/// One line for each method against a kind of cost: the reward against NFE, with the held-out judge and
+/// the perplexity beside it, then the reward against reward calls and seconds.
 pub fn curves(reward: &str, summaries: &[Summary]) -> Result<Vec<Figure>> {
-    type Axis = (&'static str, &'static str, fn(&Summary) -> f64);
-    let axes: [Axis; 3] = [
-        ("nfe", "NFE: sequences run through the denoiser", |s| s.spent.nfe.mean),
-        ("calls", "reward calls", |s| s.spent.reward_calls.mean),
-        ("seconds", "seconds", |s| s.spent.seconds.mean),
+    type Cost = (&'static str, fn(&Summary) -> f64);
+    type Shown<'a> = (&'static str, String, fn(&Summary) -> Option<Estimate>);
+    let nfe: Cost = ("NFE: sequences run through the denoiser", |s| s.spent.nfe.mean);
+    let calls: Cost = ("reward calls", |s| s.spent.reward_calls.mean);
+    let seconds: Cost = ("seconds", |s| s.spent.seconds.mean);
+    let earned = || -> Shown<'_> { ("mean reward", unit(reward), |s| Some(s.mean)) };
+    let [first, twin, fluency] = leading(reward);
+    let figures: [(String, Cost, Shown<'_>); 5] = [
+        (first, nfe, earned()),
+        (twin, nfe, ("held-out judge", "held-out judge".into(), |s| s.heldout)),
+        (fluency, nfe, ("perplexity (lower reads better)", "perplexity".into(), |s| s.ppl)),
+        (format!("{reward}-by-calls"), calls, earned()),
+        (format!("{reward}-by-seconds"), seconds, earned()),
     ];
     let of_reward: Vec<&Summary> = summaries.iter().filter(|s| s.reward == reward).collect();
     let names = names(&of_reward);
     let marked = of_reward.iter().any(|s| !mark(s, &of_reward).is_empty());
-    let mut figures = Vec::new();
-    for (name, x_label, x) in axes {
+    let mut out = Vec::new();
+    for (name, (x_label, x), (what, y_label, y)) in figures {
         let lines = names.iter().enumerate().map(|(style, method)| {
             let own = of_reward.iter().filter(|s| s.settings.name == *method);
             // In the plan's order, by width: where a wider search happens to be cheaper the line goes back.
-            let points = own
-                .map(|s| Point {
+            let point = |s: &&Summary| {
+                let shown = y(s)?;
+                Some(Point {
                     x: x(s).max(1e-3),
-                    y: s.mean.mean,
-                    interval: s.mean.interval,
+                    y: shown.mean,
+                    interval: shown.interval,
                     hollow: !mark(s, &of_reward).is_empty(),
                 })
-                .collect();
+            };
+            let points = own.filter_map(point).collect();
             Line { label: Some((*method).into()), style, points_per_marker: 1, points }
         });
-        figures.extend(
-            Chart {
-                name: format!("{reward}-by-{name}"),
-                caption: format!(
-                    "{reward}: mean reward with 95 % interval against {x_label}; points in order of width{}",
-                    if marked { "; hollow: on fewer prompts than the others" } else { "" }
-                ),
-                x_label: x_label.into(),
-                y_label: unit(reward),
-                log_x: true,
-                lines: lines.collect(),
-                ..Chart::default()
-            }
-            .draw()?,
+        let hollow = if marked { "; hollow: on fewer prompts than the others" } else { "" };
+        let caption = format!(
+            "{reward}: {what} with 95 % interval against {x_label}; points in order of width{hollow}"
         );
+        let (x_label, lines) = (x_label.into(), lines.collect());
+        let chart = Chart { name, caption, x_label, y_label, log_x: true, lines, ..Chart::default() };
+        out.extend(chart.draw()?);
     }
-    Ok(figures)
+    Ok(out)
 }
 
 /// Mean reward against the beam width at one tree width.

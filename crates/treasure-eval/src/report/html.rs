@@ -1,14 +1,18 @@
 //! The page itself.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, iter};
 
 use super::{
-    Analysis,
+    Analysis, published,
     trees::{self, Tree},
 };
 use crate::{
-    Result, metrics,
-    plots::{Figure, STYLE},
+    Result,
+    findings::{by_reward, compared_with, pivot},
+    metrics::{self, Scored, Summary},
+    plan::Plan,
+    plots::{self, Figure, STYLE},
+    presets,
     tables::{self, label},
 };
 
@@ -54,6 +58,13 @@ pub fn html(runs: &[(Analysis<'_>, Vec<Figure>)]) -> Result<String> {
     let plan = runs.first().map(|(analysis, _)| &analysis.run.manifest.plan);
     let title = plan.map_or("treasure", |plan| plan.title.as_str());
     let mut body = String::new();
+    if runs.len() > 1 {
+        let plans = runs.iter().map(|(analysis, _)| &analysis.run.manifest.plan);
+        let links = plans.map(|plan| {
+            format!("<li><a href=\"#{}\">{}</a></li>", escape(&plan.name), escape(&plan.title))
+        });
+        body += &format!("<nav aria-label=\"experiments\"><ul>{}</ul></nav>\n", links.collect::<String>());
+    }
     let mut all_trees = Vec::new();
     for (analysis, figures) in runs {
         section(&mut body, analysis, figures);
@@ -85,22 +96,68 @@ fn page(title: &str, body: &str, trees: &[Tree]) -> String {
 }
 
 const TREE_SECTION: &str = "<section id=\"tree\">\n<h2>Search trees</h2>\n\
-    <p>Each row is a step with the nodes that were kept; the path of the answer is marked. \
+    <p>Each row is a step with the nodes that were kept, lines lead from parents to children, and the path of the answer is marked. \
     Choose a node to see where it came from, what it says so far, what each of its children scored, and why some were pruned.</p>\n\
     <label>Trace <select id=\"tree-choice\"></select></label>\n\
     <div class=\"tree\"><div id=\"tree-levels\"></div><div id=\"tree-detail\" aria-live=\"polite\"></div></div>\n</section>\n";
 
+/// A run, in the order of a reader's questions: what came out, a picture and texts for each reward, the
+/// paper's numbers beside ours, and every number folded away.
 fn section(out: &mut String, analysis: &Analysis<'_>, figures: &[Figure]) {
-    let Analysis { run, summaries, tests, findings, remarks } = analysis;
+    let Analysis { run, summaries, headlines, remarks, .. } = analysis;
     let plan = &run.manifest.plan;
-    let mut line = |text: String| {
-        out.push_str(&text);
-        out.push('\n');
+    let _ = writeln!(out, "<section id=\"{}\">\n<h1>{}</h1>", escape(&plan.name), escape(&plan.title));
+    if !run.missing.is_empty() {
+        let count = run.missing.len();
+        let _ = writeln!(out, "<p class=\"warning\">Unfinished: {count} samples are missing.</p>");
+    }
+    if !headlines.is_empty() {
+        let said = headlines.iter().map(|(reward, sentence)| {
+            format!("<li><b>{}</b>: {}</li>\n", escape(reward), escape(sentence))
+        });
+        let _ = writeln!(out, "<ul class=\"lead\">\n{}</ul>", said.collect::<String>());
+    }
+    let scored = metrics::scored(plan, &run.rows);
+    let mut shown = Vec::new();
+    for (index, (reward, own)) in by_reward(plan, summaries).enumerate() {
+        let leading = plots::leading(reward);
+        let pictures: Vec<_> = figures.iter().filter(|f| leading.contains(&f.name)).collect();
+        shown.extend(leading);
+        let Some(pivot) = pivot(&own) else { continue };
+        let spec = plan.rewards.iter().find(|r| r.name == reward).map_or("", |r| &r.spec);
+        let _ = writeln!(out, "<h2>{} <code>{}</code></h2>", escape(reward), escape(spec));
+        gallery(out, &plan.name, &pictures);
+        let methods: Vec<_> = iter::once(pivot).chain(compared_with(&own, pivot)).collect();
+        side_by_side(out, plan, &methods, &scored, index);
+    }
+    let rest: Vec<_> = figures.iter().filter(|figure| !shown.contains(&figure.name)).collect();
+    // A run without searches has nothing but its figures to show.
+    match headlines.is_empty() {
+        true => gallery(out, &plan.name, &rest),
+        false => fold(out, "More figures", rest.len(), |out| gallery(out, &plan.name, &rest)),
+    }
+    if let Some(beside) = published::beside(plan, summaries) {
+        let _ = writeln!(
+            out,
+            "<h2>The paper's numbers beside ours</h2>\n<p>Other models and other judges: what can be compared is the \
+             order of the methods and the shape against width. {}</p>\n{}",
+            escape(beside.note),
+            table(&beside.header, &beside.rows)
+        );
+    }
+    numbers(out, analysis);
+    fold(out, "More texts", scored.len(), |out| texts(out, analysis, &scored));
+    let made_by = match presets::text(&plan.name) {
+        Some(_) => format!(" Made by <code>{}</code>.", escape(&plan.command())),
+        None => String::new(),
     };
-    line(format!("<section id=\"{}\">\n<h1>{}</h1>", escape(&plan.name), escape(&plan.title)));
-    line(format!(
-        "<p class=\"facts\">Preset <b>{}</b>, {} size. Model {}; {} prompts × {} continuations of {} tokens (no end-of-text before {}); seed {}. \
-         Plan {}, treasure {}. {} rows.</p>",
+    let remarks: String = remarks.iter().map(|r| format!("<li>{}</li>", escape(r))).collect();
+    let _ = writeln!(
+        out,
+        "<p class=\"facts\">Experiment <b>{}</b>, {} size. Model {}; {} prompts × {} continuations of {} tokens (no \
+         end-of-text before {}); seed {}. Plan {}, treasure {}. {} rows.{made_by}</p>\n\
+         <ul class=\"remarks\">{remarks}</ul>\n\
+         <details><summary>The whole plan</summary><pre>{}</pre></details>\n</section>",
         escape(&plan.name),
         plan.size.name(),
         escape(&plan.model),
@@ -112,99 +169,105 @@ fn section(out: &mut String, analysis: &Analysis<'_>, figures: &[Figure]) {
         run.manifest.fingerprint(),
         escape(&run.manifest.version),
         run.rows.len(),
-    ));
-    if !run.missing.is_empty() {
-        line(format!(
-            "<p class=\"warning\">Unfinished: {} samples are missing.</p>",
-            run.missing.len()
-        ));
-    }
-    if !remarks.is_empty() {
-        let items: String = remarks.iter().map(|r| format!("<li>{}</li>", escape(r))).collect();
-        line(format!("<ul class=\"remarks\">{items}</ul>"));
-    }
-    if !summaries.is_empty() {
-        line(
-            "<p>Intervals are 95 % cluster bootstraps over prompts and continuations (Student's over prompts where \
-             there are fewer than ten). NFE and reward calls are \
-             means of totals for one text; “hits” are requests answered without work, and their sum is the paper's count.</p>"
-                .into(),
-        );
-    }
-    for finding in findings {
-        line(format!("<h2>{}</h2>\n<p>{}</p>", escape(finding.title), escape(finding.note)));
-        line(table(&finding.header, &finding.rows));
-    }
-    for reward in &plan.rewards {
-        let (header, rows) = tables::table(&reward.name, summaries);
-        if !rows.is_empty() {
-            line(format!(
-                "<h2>{} <code>{}</code></h2>",
-                escape(&reward.name),
-                escape(&reward.spec)
-            ));
-            line(table(&header, &rows));
-        }
-    }
-    if !tests.is_empty() {
-        let (header, rows) = tables::test_table(tests);
-        line(format!(
-            "<details><summary>Paired tests ({})</summary>{}</details>",
-            rows.len(),
-            table(&header, &rows)
-        ));
-    }
-    if !figures.is_empty() {
-        line("<h2>Figures</h2>\n<div class=\"figures\">".into());
-        for figure in figures {
-            line(format!(
-                "<figure id=\"{}-{}\">{}<figcaption>{}</figcaption></figure>",
-                escape(&plan.name),
-                escape(&figure.name),
-                figure.svg,
-                escape(&figure.caption)
-            ));
-        }
-        line("</div>".into());
-    }
-    texts(out, analysis);
-    let manifest = run.manifest.text();
-    let _ = writeln!(
-        out,
-        "<details><summary>The whole plan</summary><pre>{}</pre></details>\n</section>",
-        escape(&manifest)
+        escape(&run.manifest.text())
     );
 }
 
-fn texts(out: &mut String, Analysis { run, summaries, .. }: &Analysis<'_>) {
-    let plan = &run.manifest.plan;
-    let scored = metrics::scored(plan, &run.rows);
-    if scored.is_empty() {
+/// A part of the page that is closed at first; nothing where it would be empty.
+fn fold(out: &mut String, title: &str, count: usize, body: impl FnOnce(&mut String)) {
+    if count > 0 {
+        let _ = writeln!(out, "<details><summary>{} ({count})</summary>", escape(title));
+        body(out);
+        out.push_str("</details>\n");
+    }
+}
+
+fn gallery(out: &mut String, plan: &str, figures: &[&Figure]) {
+    if figures.is_empty() {
         return;
     }
-    out.push_str("<h2>Texts</h2>\n<p>The first texts of each method, not chosen.</p>\n");
-    for (index, reward) in plan.rewards.iter().enumerate() {
-        let _ =
-            writeln!(out, "<details class=\"texts\"><summary>{}</summary>", escape(&reward.name));
-        for summary in summaries.iter().filter(|summary| summary.reward == reward.name) {
-            let own = scored.iter().filter(|s| s.reward == index && s.variant == summary.variant);
-            let _ = writeln!(out, "<h3>{}</h3>", escape(&label(summary)));
-            for text in own.take(SHOWN_TEXTS) {
-                let scores: Vec<String> = text
-                    .sample
-                    .scores
-                    .iter()
-                    .map(|(name, value)| format!("{name} {value:.3}"))
-                    .collect();
-                let _ = writeln!(
-                    out,
-                    "<blockquote><b>{}</b>{}<footer>{}</footer></blockquote>",
-                    escape(&plan.prompts[text.prompt]),
-                    escape(&text.sample.continuation),
-                    escape(&scores.join(" · "))
-                );
-            }
+    out.push_str("<div class=\"figures\">\n");
+    for figure in figures {
+        let _ = writeln!(
+            out,
+            "<figure id=\"{}-{}\">{}<figcaption>{}</figcaption></figure>",
+            escape(plan),
+            escape(&figure.name),
+            figure.svg,
+            escape(&figure.caption)
+        );
+    }
+    out.push_str("</div>\n");
+}
+
+/// Every table, folded.
+fn numbers(out: &mut String, Analysis { run, summaries, tests, findings, .. }: &Analysis<'_>) {
+    if summaries.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<h2>All numbers</h2>\n<p>Intervals are 95 % cluster bootstraps over prompts and continuations (Student's over \
+         prompts where there are fewer than ten). NFE and reward calls are means of totals for one text; “hits” are \
+         requests answered without work, and their sum is the paper's count.</p>\n",
+    );
+    for finding in findings {
+        fold(out, finding.title, finding.rows.len(), |out| {
+            let _ = writeln!(out, "<p>{}</p>\n{}", escape(finding.note), table(&finding.header, &finding.rows));
+        });
+    }
+    for reward in &run.manifest.plan.rewards {
+        let (header, rows) = tables::table(&reward.name, summaries);
+        let title = format!("{}: every method", reward.name);
+        fold(out, &title, rows.len(), |out| out.push_str(&table(&header, &rows)));
+    }
+    let (header, rows) = tables::test_table(tests);
+    fold(out, "Paired tests", rows.len(), |out| out.push_str(&table(&header, &rows)));
+}
+
+fn quote(out: &mut String, prompt: &str, scored: &Scored<'_>) {
+    let scores = scored.sample.scores.iter().map(|(name, value)| format!("{name} {value:.3}"));
+    let _ = writeln!(
+        out,
+        "<blockquote><b>{}</b>{}<footer>{}</footer></blockquote>",
+        escape(prompt),
+        escape(&scored.sample.continuation),
+        escape(&scores.collect::<Vec<_>>().join(" · "))
+    );
+}
+
+/// One prompt as the search, its rivals and the model alone go on with it: the first of the list, not chosen.
+fn side_by_side(
+    out: &mut String,
+    plan: &Plan,
+    methods: &[&Summary],
+    scored: &[Scored<'_>],
+    reward: usize,
+) {
+    out.push_str("<div class=\"beside\">\n");
+    for summary in methods {
+        let own = |s: &&Scored<'_>| s.reward == reward && s.variant == summary.variant;
+        if let Some(text) = scored.iter().find(own) {
+            let _ = writeln!(out, "<div><h3>{}</h3>", escape(&label(summary)));
+            quote(out, &plan.prompts[text.prompt], text);
+            out.push_str("</div>\n");
         }
-        out.push_str("</details>\n");
+    }
+    out.push_str("</div>\n");
+}
+
+fn texts(out: &mut String, Analysis { run, summaries, .. }: &Analysis<'_>, scored: &[Scored<'_>]) {
+    let plan = &run.manifest.plan;
+    let _ = writeln!(out, "<p>The first {SHOWN_TEXTS} of each method, not chosen.</p>");
+    for (index, reward) in plan.rewards.iter().enumerate() {
+        let own: Vec<_> = summaries.iter().filter(|summary| summary.reward == reward.name).collect();
+        fold(out, &reward.name, own.len(), |out| {
+            for summary in own {
+                let _ = writeln!(out, "<h3>{}</h3>", escape(&label(summary)));
+                let of = |s: &&Scored<'_>| s.reward == index && s.variant == summary.variant;
+                for text in scored.iter().filter(of).take(SHOWN_TEXTS) {
+                    quote(out, &plan.prompts[text.prompt], text);
+                }
+            }
+        });
     }
 }

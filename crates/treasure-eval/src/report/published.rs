@@ -3,6 +3,7 @@
 //! They are on other models and judges, so they are not comparable as numbers; what can be compared is
 //! the order of methods and the shape against width.
 
+use super::Table;
 use crate::{metrics::Summary, plan::Plan, tables};
 
 /// A published row: what it is, the per-step width the paper calls NFE, and CoLA %, toxicity %,
@@ -61,8 +62,8 @@ const GROUPS: [Published; 3] = [
 
 const REWARDS: [&str; 4] = ["cola", "toxicity", "sentiment", "perplexity"];
 
-/// A Markdown table of the paper's numbers with ours beside them; none for presets without a table.
-pub fn beside(plan: &Plan, summaries: &[Summary]) -> Option<String> {
+/// The paper's numbers with ours beside them; none for presets without a table.
+pub fn beside(plan: &Plan, summaries: &[Summary]) -> Option<Table> {
     let published: &[Published] = match plan.name.as_str() {
         "main" | "fk" => &MAIN,
         "values" => &VALUES,
@@ -98,8 +99,8 @@ pub fn beside(plan: &Plan, summaries: &[Summary]) -> Option<String> {
         })
         .collect();
     let marked = rows.iter().flatten().any(|cell| cell.ends_with('†'));
-    let note = if marked { "\n†: on fewer prompts than the others of its column.\n" } else { "" };
-    Some(tables::markdown(&header, &rows) + note)
+    let note = if marked { "†: on fewer prompts than the others of its column." } else { "" };
+    Some(Table { header, rows, note })
 }
 
 fn ours(reward: &str, summary: &Summary) -> String {

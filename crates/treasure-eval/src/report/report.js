@@ -79,6 +79,35 @@
     }
   };
 
+  // Lines from parents to children behind the buttons. Parents of kept nodes were kept, so both ends are there.
+  const edges = () => {
+    levels.querySelector("svg")?.remove();
+    const name = "http://www.w3.org/2000/svg";
+    const svg = document.createElementNS(name, "svg");
+    svg.setAttribute("width", levels.scrollWidth);
+    svg.setAttribute("height", levels.scrollHeight);
+    svg.setAttribute("aria-hidden", "true");
+    const from = levels.getBoundingClientRect();
+    const middle = (button) => {
+      const box = button.getBoundingClientRect();
+      const x = box.left + box.width / 2 - from.left - levels.clientLeft + levels.scrollLeft;
+      const y = box.top - from.top - levels.clientTop + levels.scrollTop;
+      return { x, top: y, bottom: y + box.height };
+    };
+    for (const [id, button] of buttons) {
+      const above = buttons.get(byId.get(id).parent);
+      if (!above) continue;
+      const [a, b] = [middle(above), middle(button)];
+      const half = (a.bottom + b.top) / 2;
+      const path = document.createElementNS(name, "path");
+      path.setAttribute("d", `M${a.x} ${a.bottom}C${a.x} ${half} ${b.x} ${half} ${b.x} ${b.top}`);
+      if (answer.has(id)) path.setAttribute("class", "answer");
+      svg.appendChild(path);
+    }
+    levels.appendChild(svg);
+  };
+  new ResizeObserver(() => buttons && edges()).observe(levels);
+
   const load = (index) => {
     tree = trees[index];
     byId = new Map(tree.nodes.map((node) => [node.id, node]));
@@ -119,6 +148,7 @@
         buttons.set(node.id, button);
       }
     }
+    edges();
     if (tree.nodes.length) show(tree.nodes.find((node) => node.parent === null) ?? tree.nodes[0]);
   };
 
