@@ -15,8 +15,9 @@ pub enum View {
 }
 
 impl View {
-    /// The share of distinct bigrams: of lower-cased words in a text, of tokens elsewhere. What is too
-    /// short to have one has nothing repeated, and counts 1.
+    /// The share of distinct bigrams: of lower-cased words, marks and line ends in a text, of tokens
+    /// elsewhere. Every mark and line end counts by itself, so that a row of them is a repetition. What is
+    /// too short to have a bigram has nothing repeated, and counts 1.
     pub fn variety(&self) -> f64 {
         fn share<T: Eq + std::hash::Hash>(items: &[T]) -> f64 {
             let pairs = items.len().saturating_sub(1);
@@ -28,12 +29,28 @@ impl View {
         }
         match self {
             Self::Tokens(tokens) => share(tokens),
-            Self::Text(text) => {
-                let lower = text.to_lowercase();
-                share(&lower.split_whitespace().collect::<Vec<_>>())
-            }
+            Self::Text(text) => share(&pieces(&text.to_lowercase())),
         }
     }
+}
+
+/// The words of a text, and every mark and line end by itself.
+fn pieces(text: &str) -> Vec<&str> {
+    let of_word = |c: char| c.is_alphanumeric() || c == '\'' || c == '’';
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let length = match of_word(first) {
+            true => rest.find(|c| !of_word(c)).unwrap_or(rest.len()),
+            false => first.len_utf8(),
+        };
+        let (piece, after) = rest.split_at(length);
+        if first == '\n' || !first.is_whitespace() {
+            out.push(piece);
+        }
+        rest = after;
+    }
+    out
 }
 
 /// A reward on complete sequences; higher is better.

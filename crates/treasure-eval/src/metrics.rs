@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use treasure::{
     Reading, Request,
-    core::{Cost, Key, View},
+    core::{Cost, Key},
     rewards::metrics::{dist, dist_reference},
 };
 
@@ -175,7 +175,7 @@ fn summary(plan: &Plan, reward: usize, variant: usize, group: &[Scored<'_>]) -> 
         ppl_over_limit: ppl.iter().filter(|(_, ppl)| *ppl >= REFERENCE_PPL_LIMIT).count(),
         distinct2: share(every(&|s| {
             let text = format!("{}{}", plan.prompts[s.prompt], s.sample.continuation);
-            View::Text(text.into()).variety()
+            dist(&[&text.to_lowercase()], 2).unwrap_or(1.0)
         }))?,
         length: every(&|s| s.sample.tokens.len() as f64)?,
         dist_reference: [1, 2, 3].map(|n| pooled(group, |texts| dist_reference(texts, n))),

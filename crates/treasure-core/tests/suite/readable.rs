@@ -238,7 +238,12 @@ fn a_value_is_reward_and_prior_and_variety() {
 #[test]
 fn variety_is_the_share_of_distinct_bigrams() {
     let text = |text: &str| View::Text(text.into()).variety();
-    assert_eq!(text("he did. He did. he did."), 2.0 / 5.0);
+    // he did · did . · . he
+    assert_eq!(text("he did. He did. he did."), 3.0 / 8.0);
+    // A row of marks or line ends is a repetition: the . · . . and the \n · \n \n
+    assert_eq!(text("the....."), 2.0 / 5.0);
+    assert_eq!(text("the\n\n\n"), 2.0 / 3.0);
+    assert_eq!(text("don't, don’t"), 1.0);
     assert_eq!(text("one two three"), 1.0);
     assert_eq!(text("word"), 1.0);
     assert_eq!(text(""), 1.0);
