@@ -8,7 +8,7 @@ mod remdm;
 mod unmask;
 
 pub use destinations::Destinations;
-pub use first_hitting::{FirstHitting, Order, ROOM, Reveal};
+pub use first_hitting::{FirstHitting, MOST_ROOMS, Order, ROOM, Reveal};
 pub use pace::{Pace, Stage};
 pub use parallel::{Grid, Parallel};
 pub use remdm::Remdm;

@@ -73,7 +73,9 @@ pub(crate) fn options(method: &str, preset: Preset, reward: &Spec) -> Map<String
         }),
         (Preset::Plain, "treasure") => {
             let min_p = if is_log_probability(reward) { MIN_P } else { 0.0 };
-            json!({"order": "confidence", "prior": 0.02, "variety": 1.0, "min_p": min_p})
+            json!({
+                "order": "confidence", "prior": 0.01, "variety": 1.0, "min_p": min_p, "select": "nested"
+            })
         }
         // What is put into a text should read as well as what is written anew.
         (Preset::Plain, "refine") => {

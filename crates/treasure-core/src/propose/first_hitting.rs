@@ -44,7 +44,7 @@ pub enum Reveal {
         /// Tokens below this share of the likeliest one's probability are not tried, except the
         /// second likeliest, so that there is always a choice. 0 tries all. Where the reward promises
         /// a highest value and a parent is further than [`ROOM`] from it, unlikely tokens may be worth
-        /// their price, and the share falls: see [`FirstHitting`]'s `least`.
+        /// their price, and the share falls, to its third power at most: see [`FirstHitting`]'s `least`.
         min_p: f64,
     },
     /// A token drawn from the prediction, once per candidate, each at its own position.
@@ -70,6 +70,10 @@ const ALWAYS_TRIED: usize = 2;
 /// How far from the highest reward a parent's completion may be for `min_p` to hold in full: about what a
 /// judge's log-probability still lacks once it has decided.
 pub const ROOM: f64 = 0.2;
+
+/// The power of `min_p` that is tried however far away the highest reward is: what is rarer than that is
+/// hardly ever worth a call.
+pub const MOST_ROOMS: f64 = 3.0;
 
 /// First-hitting proposals.
 #[derive(Clone, Debug)]
@@ -349,7 +353,8 @@ impl FirstHitting {
     }
 
     /// The least log-probability, relative to the likeliest token's, that is tried: log of `min_p`, times
-    /// how many [`ROOM`]s the parent's completion is away from the highest reward, but at least once.
+    /// how many [`ROOM`]s the parent's completion is away from the highest reward, but at least once and
+    /// at most [`MOST_ROOMS`] times.
     /// A parent that was not scored tries everything; without a highest reward `min_p` holds as it is.
     fn least(&self, cx: &Context<'_, '_>, node: &Node) -> f64 {
         let Reveal::Top { min_p, .. } = self.reveal else { return f64::NEG_INFINITY };
@@ -358,8 +363,7 @@ impl FirstHitting {
             (None, _) => least,
             (Some(_), None) => f64::NEG_INFINITY,
             (Some(highest), Some(worth)) => {
-                // Not more than there are numbers: a reward of −∞ times a `min_p` of 1 is no number.
-                least * ((highest - worth.reward) / ROOM).clamp(1.0, f64::MAX)
+                least * ((highest - worth.reward) / ROOM).clamp(1.0, MOST_ROOMS)
             }
         }
     }

@@ -86,7 +86,9 @@ impl Variant {
             id: String::new(),
             name: String::new(),
             value: variant.value.clone().filter(|value| value != DEFAULT_VALUE),
-            select: variant.select.clone().filter(|select| select != DEFAULT_SELECT),
+            select: variant.select.clone().filter(|select| {
+                select != DEFAULT_SELECT || variant.preset.is_some()
+            }),
             prompts: 0,
             continuations: None,
             trace: false,
@@ -270,7 +272,9 @@ fn variant_id(variant: &Variant, several_steps: bool) -> String {
         push("fh".into());
     }
     for (setting, default) in [(&variant.value, DEFAULT_VALUE), (&variant.select, DEFAULT_SELECT)] {
-        if let Some(setting) = setting.as_ref().filter(|setting| *setting != default) {
+        // The program's own presets have defaults of their own.
+        let said = |setting: &&String| *setting != default || variant.preset.is_some();
+        if let Some(setting) = setting.as_ref().filter(said) {
             push(setting.clone());
         }
     }
