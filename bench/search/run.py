@@ -121,7 +121,8 @@ def race(case, args, environment, theirs):
     name, model, reward, (beam, width), (length, min_length), requests = case
     command = [args.binary, "bench", "--searches", "-", "--quiet", "--threads", str(args.threads), "--model", model]
     command += ["--reward", reward, "--beam-width", str(beam), "--tree-width", str(width)]
-    command += ["--length", str(length), "--min-length", str(min_length), "--precision", args.precision]
+    # What plain.py does, whatever our defaults are.
+    command += ["--preset", "paper", "--length", str(length), "--min-length", str(min_length), "--precision", args.precision]
     ours = Side(command, environment)
     peak = ours.read()["gflops"]
     eos, never = specials(model)
