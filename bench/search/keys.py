@@ -1,5 +1,7 @@
 """The product's random keys (crates/treasure-core/src/key.rs) in Python, so that both sides draw alike."""
 
+import hashlib
+
 WORD = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 TREE, POSITION = 0x01, 0x12  # crates/treasure-core/src/propose.rs, `purpose`
@@ -34,6 +36,11 @@ class Key:
 
     def below(self, n):
         return (mix((self.word + GOLDEN) & WORD) * n) >> 64
+
+
+def sample_path(start, sample=0):
+    """What a seed's key is folded with for a sample of a prompt (crates/treasure/src/key.rs)."""
+    return [int.from_bytes(hashlib.sha256(start.encode()).digest()[:8], "little"), sample]
 
 
 def branch_position(sample, slots):

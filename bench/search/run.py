@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from keys import sample_path
+
 HERE = Path(__file__).resolve().parent
 POCKET = HERE.parent.parent / "assets" / "pocket"
 WIDTHS = [(5, 2), (20, 16)]
@@ -119,7 +121,8 @@ def race(case, args, environment, theirs):
     name, model, reward, (beam, width), (length, min_length), requests = case
     command = [args.binary, "bench", "--searches", "-", "--quiet", "--threads", str(args.threads), "--model", model]
     command += ["--reward", reward, "--beam-width", str(beam), "--tree-width", str(width)]
-    command += ["--length", str(length), "--min-length", str(min_length), "--precision", args.precision]
+    # What plain.py does, whatever our defaults are.
+    command += ["--preset", "paper", "--length", str(length), "--min-length", str(min_length), "--precision", args.precision]
     ours = Side(command, environment)
     peak = ours.read()["gflops"]
     eos, never = specials(model)
@@ -133,7 +136,7 @@ def race(case, args, environment, theirs):
         if masks is not None:
             slots = stored_state(slots, first["given"], masks, args.seed)
         request = dict(request, slots=slots)
-        more = dict(do="run", beam=beam, width=width, given=first["given"], min_length=min_length, sample_path=[0])
+        more = dict(do="run", beam=beam, width=width, given=first["given"], min_length=min_length, sample_path=sample_path(request["prompt"]))
         for number in range(args.rounds + 1):
             before, own, pair = cpu_ticks(), 0, []
             for side, asked in ((ours, request), (theirs, dict(request, **more))):

@@ -9,6 +9,7 @@ import time
 import xml.etree.ElementTree
 
 import pytest
+from conftest import ROOT
 
 import treasure
 
@@ -49,30 +50,48 @@ def test_a_stream_works_with_a_function_and_can_be_left(t):
     assert list(t.stream("The old dog", reward=reward, **SHORT))[-1].masks_left == 0
 
 
+class Kept:
+    """A streamer that remembers what it was told."""
+
+    def __init__(self):
+        self.said = []
+
+    def put(self, value):
+        self.said.append(("put", value.tolist() if hasattr(value, "tolist") else value))
+
+    def put_draft(self, value):
+        self.said.append(("draft", value.tolist() if hasattr(value, "tolist") else value))
+
+    def end(self):
+        self.said.append(("end", None))
+
+
 def test_streamers_are_fed(t):
-    class Streamer:
-        def __init__(self):
-            self.said = []
-
-        def put(self, value):
-            self.said.append(("put", value.tolist() if hasattr(value, "tolist") else value))
-
-        def put_draft(self, value):
-            self.said.append(("draft", value.tolist() if hasattr(value, "tolist") else value))
-
-        def end(self):
-            self.said.append(("end", None))
-
     class Plain:
         put = end = lambda self, *a: None
 
-    streamer = Streamer()
+    streamer = Kept()
     found = t.generate("The old dog", reward="cola", streamer=streamer, **SHORT)
     kinds = [kind for kind, _ in streamer.said]
     assert kinds[0] == "put" and kinds[-1] == "end" and kinds[-2] == "put" and kinds.count("draft") >= 6
     assert streamer.said[-2][1] == found.tokens
     assert all(isinstance(id, int) for id in streamer.said[1][1][0])
     assert t.generate("The old dog", reward="cola", streamer=Plain(), **SHORT).text == found.text
+
+
+def test_a_text_streamer_of_transformers_prints_the_answer(t, capsys):
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("torch")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(ROOT / "assets" / "pocket" / "denoiser" / "tokenizer.json"))
+    found = t.generate("The old dog", reward="cola", streamer=transformers.TextStreamer(tokenizer, skip_prompt=True), **SHORT)
+    printed = capsys.readouterr().out
+    assert printed.strip() == found.continuation.strip() != ""
+    again = t.generate("The old dog", reward="cola", streamer=transformers.TextStreamer(tokenizer), **SHORT)
+    assert again.text == found.text and capsys.readouterr().out.split() == found.text.split()
+    # The one for threads, as a page would read it.
+    iterator = transformers.TextIteratorStreamer(tokenizer, skip_prompt=True)
+    t.generate("The old dog", reward="cola", streamer=iterator, **SHORT)
+    assert "".join(iterator) == printed.rstrip("\n")
 
 
 def test_progress_is_shown(t, capsys):
@@ -97,6 +116,27 @@ def test_an_interrupt_keeps_the_best_so_far(t):
     reward = interrupts_itself(5)
     found = t.generate("The old dog", reward=reward, length=60, min_length=30)
     assert found.stopped == "interrupted" and found.text.startswith("The old dog") and found.reward > 0
+
+
+def test_an_interrupt_gives_a_streamer_the_best_so_far(t):
+    streamer = Kept()
+    found = t.generate("The old dog", reward=interrupts_itself(5), streamer=streamer, length=60, min_length=30)
+    assert found.stopped == "interrupted" and found.text.startswith("The old dog") and found.reward > 0
+    assert streamer.said[-2:] == [("put", found.tokens), ("end", None)]
+    assert 0 < [kind for kind, _ in streamer.said].count("draft") < 60
+
+
+def test_a_second_interrupt_goes_past_a_streamer(t):
+    def twice(texts):
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+        return [0.0] * len(texts)
+
+    streamer = Kept()
+    with pytest.raises(KeyboardInterrupt):
+        t.generate("The old dog", reward=twice, streamer=streamer, **SHORT)
+    assert ("end", None) not in streamer.said
 
 
 def test_an_interrupt_of_several_keeps_what_is_there(t):

@@ -3,6 +3,7 @@
 import json
 import pickle
 import sys
+import time
 
 import pytest
 from conftest import ROOT
@@ -93,6 +94,77 @@ def test_batches_of_several_lengths_are_padded_with_a_mask(t):
     handles = own._model.encode([2, 5], ids, [1, 1], places, [1.0, 1.0])
     own._model.forget(handle for handle, _ in handles)
     assert module.calls == [((2, 5), [2, 5])]
+
+
+def test_searches_share_a_forward_pass():
+    class Slow(Padded):
+        def forward(self, input_ids, attention_mask=None):
+            time.sleep(0.02)
+            return super().forward(input_ids, attention_mask)
+
+    module = Slow(ROWS)
+    own = treasure.from_torch(module, POCKET, mask_id=MASK, bos_id=1, eos_id=1)
+    # Of several lengths each, so that whichever meet while a pass runs make a batch of more than one length.
+    prompts = ["A", "The old", "The old dog", "The old dog was", "The old dog was here", "The old dog was here and there"]
+    options = dict(reward="regex:a", method="treasure", length=10, min_length=5, seed=5)
+    together = own.generate(prompts, in_flight=len(prompts), **options)
+    shared = [lengths for _, lengths in module.calls if len(set(lengths)) > 1]
+    assert len(shared) >= 3
+    assert all(shape == (len(lengths), max(lengths)) for shape, lengths in module.calls)
+    passes = len(module.calls)
+    module.calls.clear()
+    assert together.texts == own.generate(prompts, in_flight=1, **options).texts
+    assert len(module.calls) > passes and not any(len(set(lengths)) > 1 for _, lengths in module.calls)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(beam_width=5), dict(preset="paper"), dict(beam_width=5, min_p=0.2, select="nested"),
+        dict(beam_width=5, order="uniform", commit_threshold=0.9), dict(beam_width=5, value="previous"),
+        dict(beam_width=5, value="posterior"), dict(method="fhs"), dict(method="greedy"), dict(method="base", steps=8),
+        dict(method="bon", particles=4), dict(method="fk", particles=4),
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_no_row_of_the_vocabulary_crosses(mine, monkeypatch, options):
+    whole, most = watch(mine, monkeypatch)
+    mine.generate("The old dog", reward="regex:a", length=6, min_length=3, seed=5, **options)
+    assert whole and not any(whole)
+    # All that a question brings back is a few numbers a position.
+    assert 0 < max(most) <= 8 * 7 < ROWS
+
+
+def test_rows_cross_for_a_constraint_alone(mine, monkeypatch):
+    whole, _ = watch(mine, monkeypatch)
+    mine.refine("The old dog was sad.", reward="regex:a", rounds=2)
+    mine.loglikelihood([("Once upon", " a time")], samples=2)
+    mine.predict("The [MASK] dog", top=3)
+    assert not any(whole)
+    found = mine.generate("The old dog", reward="regex:a", matches="[a-z ]+", length=6, min_length=2, seed=0)
+    assert any(whole) and found.text
+
+
+def watch(own, monkeypatch):
+    """The rows that questions ask for whole, and how many numbers each answer has."""
+    model, whole, most = own._model, [], []
+    inner, read = model._whole, model.read
+
+    def _whole(state, rows):
+        whole.append(list(rows))
+        return inner(state, rows)
+
+    def size(value):
+        return sum(map(size, value)) if isinstance(value, (list, tuple)) else len(value) if isinstance(value, bytes) else 1
+
+    def reading(asks):
+        answers = read(asks)
+        most.extend(map(size, answers))
+        return answers
+
+    monkeypatch.setattr(model, "_whole", _whole)
+    monkeypatch.setattr(model, "read", reading)
+    return whole, most
 
 
 def test_ties_go_to_the_lowest_id_and_draws_follow_the_cumulative_sum():

@@ -42,7 +42,7 @@ class Batch:
 class Leaf:
     """A Python function as a reward."""
 
-    __slots__ = ("function", "name", "batch_size", "wants", "rest", "split")
+    __slots__ = ("function", "name", "batch_size", "wants", "rest", "split", "trainer")
 
     def __init__(self, function: Callable[..., Any], name: Optional[str] = None, batch_size: int = 256) -> None:
         if not callable(function):
@@ -54,6 +54,7 @@ class Leaf:
         self.name = re.sub(r"[^A-Za-z0-9_.-]+", "_", given).strip("_") or "function"
         self.batch_size = batch_size
         self.wants, self.rest = _signature(function, self.name)
+        self.trainer = {name: value for name, value in _TRAINER.items() if name in self.wants}
         #: Whether it matters where the prompt ends.
         self.split = self.rest or self.wants != {"texts"}
 
@@ -66,17 +67,17 @@ class Leaf:
                 raise RewardError(f"reward own:{self.name}: completion_ids are known in a search only")
             known["completion_ids"] = [batch.encode(_plain(completion)) for completion in batch.completions]
         known.update(batch.columns)
-        known.update({name: value for name, value in _TRAINER.items() if name in self.wants})
+        known.update(self.trainer)
         if not self.rest:
             known = {name: value for name, value in known.items() if name in self.wants}
-        missing = [name for name in self.wants if name not in known]
-        if missing:
+        if not self.wants <= known.keys():
+            missing = [name for name in self.wants if name not in known]
             raise RewardError(
                 f"reward own:{self.name}: expected {missing[0]!r} beside the prompts, got none",
                 'give it with each prompt: generate([{"prompt": …, "%s": …}], …)' % missing[0],
             )
         values = self.function(**known)
-        if inspect.isawaitable(values):
+        if type(values) is not list and inspect.isawaitable(values):
             values = _wait(values)
         return numbers(values, batch.texts, f"own:{self.name}")
 
@@ -117,6 +118,13 @@ _KNOWN = {"prompts", "completions", "texts", "completion_ids", *_TRAINER}
 
 def numbers(values: Any, texts: Sequence[str], name: str) -> List[float]:
     """One finite number a text, or an error that names the text."""
+    if type(values) is list and len(values) == len(texts):
+        try:
+            made = list(map(float, values))
+        except (TypeError, ValueError):
+            made = []
+        if made and all(map(math.isfinite, made)):
+            return made
     if hasattr(values, "tolist"):
         values = values.tolist()
     if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):

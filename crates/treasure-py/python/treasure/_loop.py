@@ -27,6 +27,13 @@ class Starts:
         """Texts with what their functions are given."""
         if not self.by_text:
             return Batch(texts, [""] * len(texts), list(texts), {}, self.encode)
+        if len(self.by_text) == 1:
+            ((begins, entry),) = self.by_text.items()
+            if isinstance(entry["shown"], str) and all([text.startswith(begins) for text in texts]):
+                # One prompt, as nearly always: nothing to look up.
+                end, count = len(begins), len(texts)
+                alike = {name: [value] * count for name, value in entry["extra"].items()}
+                return Batch(texts, [entry["shown"]] * count, [text[end:] for text in texts], alike, self.encode)
         found = [self._of(text) for text in texts]
         names = {name for entry, _ in found for name in entry["extra"]}
         columns = {name: [entry["extra"].get(name) for entry, _ in found] for name in names}

@@ -12,14 +12,19 @@ def feed(frames: Iterator[Frame], streamer: Any, prompt: List[int], mask_id: int
     put, draft, end = streamer.put, getattr(streamer, "put_draft", None), streamer.end
     put(_tensor(prompt))
     answer = None
-    for frame in frames:
-        if frame.sample is not None:
-            answer = frame.sample
-            put(_tensor(answer.tokens))
-        elif draft is not None and frame.ids is not None:
-            draft(_tensor([mask_id if id is None else id for id in frame.ids], rows=1))
-    end()
+    try:
+        for frame in frames:
+            if frame.sample is not None:
+                answer = frame.sample
+            elif draft is not None and frame.ids is not None:
+                draft(_tensor([mask_id if id is None else id for id in frame.ids], rows=1))
+    except KeyboardInterrupt:
+        # A search that Ctrl-C has stopped hands back its best first: that is the answer then.
+        if answer is None:
+            raise
     assert answer is not None, "a stream ends with its answer or raises"
+    put(_tensor(answer.tokens))
+    end()
     return answer
 
 
