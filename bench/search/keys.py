@@ -1,4 +1,7 @@
-"""The product's random keys (crates/treasure-core/src/key.rs) in Python, so that both sides draw alike."""
+"""The product's random keys (crates/treasure-core/src/key.rs and crates/treasure/src/key.rs) in Python, so that both sides
+draw alike."""
+
+import hashlib
 
 WORD = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -34,6 +37,11 @@ class Key:
 
     def below(self, n):
         return (mix((self.word + GOLDEN) & WORD) * n) >> 64
+
+
+def start_key(text):
+    """The number a prompt stands for: samples of different prompts share no randomness."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 
 def branch_position(sample, slots):
