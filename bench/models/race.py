@@ -118,12 +118,21 @@ class Onnx:
         self.models, self.folder, self.threads, self.sessions = models, folder, threads, {}
 
     def session(self, model, rows, length, variant):
+        import onnx
         import onnxruntime
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
         network = self.models[model]
 
         class Exported(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                # What belongs to the module is exported as a weight, which is what quantisation looks for.
+                for at, part in enumerate([vars(network), *network.blocks]):
+                    for name, value in part.items():
+                        if isinstance(value, torch.Tensor):
+                            self.register_buffer(f"w{at}_{name}", value)
+
             def forward(self, ids):
                 return network(ids, variant)
 
@@ -133,6 +142,8 @@ class Onnx:
             torch.onnx.export(Exported().eval(), (torch.zeros(rows, length, dtype=torch.long),), plain, opset_version=17,
                               input_names=["ids"], output_names=["sum"], dynamo=False)
         quantize_dynamic(plain, small, weight_type=QuantType.QInt8, extra_options={"MatMulConstBOnly": True})
+        if not any("Integer" in node.op_type for node in onnx.load(small, load_external_data=False).graph.node):
+            sys.exit("onnx-int8: nothing was quantised")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = self.threads, 1
         return onnxruntime.InferenceSession(small, options, providers=["CPUExecutionProvider"])
