@@ -1,12 +1,16 @@
 """Race our forward passes against PyTorch: same random weights, same tokens, one interleaved run.
 
 PyTorch runs eager code on `scaled_dot_product_attention` under `inference_mode`, as a careful user would
-write it: in f32, with everything in bfloat16, under autocast, or with its dynamically quantised linear layers.
-Prints per case the median milliseconds of both, their ratio, our GFLOP/s against the peak of that precision
+write it: in f32, with everything in bfloat16, under autocast, or with its dynamically quantised linear layers; or
+ONNX Runtime runs the same network, exported and dynamically quantised (`onnx-int8`). Several of them
+(`--against f32,bf16,onnx-int8`) take turns with us in one run and get a column each.
+Prints per case the median milliseconds of all, their ratios, our GFLOP/s against the peak of that precision
 measured on the same threads, and how far apart the results are; too far, and the race is called off.
 """
 
 import argparse
+import copy
+import importlib.util
 import json
 import os
 import statistics
@@ -35,6 +39,8 @@ CASES = [
     ("gpt2", 10, 150, "siblings"),
 ]
 
+SIDES = ["f32", "bf16", "autocast", "int8", "onnx-int8"]
+
 
 def matrix(out, inp):
     return torch.randn(out, inp) * (0.7 / inp**0.5)
@@ -61,10 +67,11 @@ class Writer:
 
 
 QUANTISED = {}  # a weight's id: PyTorch's dynamically quantised layer
+IN_USE = {}  # these, while PyTorch runs in int8
 
 
 def linear(x, weight, bias=None):
-    layer = QUANTISED.get(id(weight))
+    layer = IN_USE.get(id(weight))
     return F.linear(x, weight, bias) if layer is None else layer(x)
 
 
@@ -93,12 +100,64 @@ def quantise(model):
         replace(own, "embed", "none")  # its head; the table is read as it is
 
 
-def halve(model):
-    """Everything in bfloat16, as `model.bfloat16()` does."""
+def halved(model):
+    """The same with everything in bfloat16, as `model.bfloat16()` does."""
+    model = copy.copy(model)
+    model.blocks = [dict(block) for block in model.blocks]
     for part in [vars(model), *model.blocks]:
         for name, value in part.items():
             if isinstance(value, torch.Tensor):
                 part[name] = value.bfloat16()
+    return model
+
+
+class Onnx:
+    """The same networks in ONNX Runtime: exported once for each kind of case, with linear layers quantised dynamically."""
+
+    def __init__(self, models, folder, threads):
+        self.models, self.folder, self.threads, self.sessions = models, folder, threads, {}
+
+    def session(self, model, rows, length, variant):
+        import onnx
+        import onnxruntime
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        network = self.models[model]
+
+        class Exported(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                # What belongs to the module is exported as a weight, which is what quantisation looks for.
+                for at, part in enumerate([vars(network), *network.blocks]):
+                    for name, value in part.items():
+                        if isinstance(value, torch.Tensor):
+                            self.register_buffer(f"w{at}_{name}", value)
+
+            def forward(self, ids):
+                return network(ids, variant)
+
+        plain, small = (os.path.join(self.folder, f"{kind}.onnx") for kind in ("plain", "small"))
+        with warnings.catch_warnings(), torch.inference_mode(False), torch.no_grad():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(Exported().eval(), (torch.zeros(rows, length, dtype=torch.long),), plain, opset_version=17,
+                              input_names=["ids"], output_names=["sum"], dynamo=False)
+        quantize_dynamic(plain, small, weight_type=QuantType.QInt8, extra_options={"MatMulConstBOnly": True})
+        if not any("Integer" in node.op_type for node in onnx.load(small, load_external_data=False).graph.node):
+            sys.exit("onnx-int8: nothing was quantised")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = self.threads, 1
+        return onnxruntime.InferenceSession(small, options, providers=["CPUExecutionProvider"])
+
+    def __call__(self, model, ids, variant):
+        key = (model, *ids.shape, "plain" if variant == "siblings" else variant)
+        if key not in self.sessions:
+            self.sessions = {key: self.session(*key)}  # one at a time: each holds the weights
+        return self.sessions[key].run(None, {"ids": ids.numpy()})[0]
+
+
+def missing_for_onnx():
+    """What is not installed that `onnx-int8` needs."""
+    return [name for name in ("onnx", "onnxruntime") if importlib.util.find_spec(name) is None]
 
 
 def heads(x):
@@ -259,6 +318,20 @@ def stat():
         return [0] * 8
 
 
+def name_of(side):
+    return "ONNX Runtime int8" if side == "onnx-int8" else f"PyTorch {side}"
+
+
+def bound(case, precision, side):
+    """How far apart two results may be: sums of token ids by near-ties, everything else by rounding."""
+    coarse = {"f32": 1e-4, "bf16": 2e-2, "autocast": 2e-2, "int8": 5e-2, "onnx-int8": 5e-2}
+    most = max(coarse[precision], coarse[side])
+    if case[3] == "head":
+        # Random logits are near-ties; rounded to bfloat16, as PyTorch returns them, many are ties.
+        return 2e-2 if most == coarse["f32"] else 0.15
+    return most
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binary", help="target/release/examples/race")
@@ -269,12 +342,20 @@ def main():
     parser.add_argument("--isa", choices=["best", "avx512", "avx2"], default="best",
                         help="hold both sides to AVX-512 without AMX, or to AVX2")
     parser.add_argument("--precision", choices=["f32", "bf16", "int8"], default="f32", help="of both sides")
-    parser.add_argument("--against", choices=["f32", "bf16", "autocast", "int8"],
-                        help="another precision for PyTorch than ours; autocast is bfloat16 by its own rules")
+    parser.add_argument("--against", help=f"what we race, by comma; of {', '.join(SIDES)}; autocast is bfloat16 by its own "
+                        "rules [default: PyTorch in our precision]")
     parser.add_argument("--json", action="store_true", help="one JSON object per case on stdout")
     args = parser.parse_args()
 
-    against = args.against or args.precision
+    sides = (args.against or args.precision).split(",")
+    for side in sides:
+        if side not in SIDES:
+            parser.error(f"--against: expected some of {', '.join(SIDES)}, got {side}")
+    if "onnx-int8" in sides and (missing := missing_for_onnx()):
+        print(f"onnx-int8 is left out: not installed: {', '.join(missing)} (pip install {' '.join(missing)})", file=sys.stderr)
+        sides.remove("onnx-int8")
+    if not sides:
+        sys.exit("nobody is left to race")
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
     with tempfile.TemporaryDirectory() as folder:
@@ -289,69 +370,81 @@ def main():
         found = ours.stdout.readline().split()
         assert found[:1] == ["ready"], "our side did not start"
     # The weights are read; the folder is gone.
-    change = {"bf16": halve, "int8": quantise}.get(against)
-    if change:
+    if "int8" in sides:
         for model in models.values():
-            change(model)
+            quantise(model)
+    narrow = {name: halved(model) for name, model in models.items()} if "bf16" in sides else {}
+    room = tempfile.TemporaryDirectory()
+    onnx = Onnx(models, room.name, args.threads)
 
     def ask(line):
         print(line, file=ours.stdin, flush=True)
         return json.loads(ours.stdout.readline())
 
-    def ask_torch(model, rows, length, variant):
+    def ask_side(side, model, rows, length, variant):
         vocabulary = {"dit": V_DIT, "gpt2": V_GPT2, "roberta": V_ROBERTA}[model]
         ids = tokens(rows, length, vocabulary, variant == "siblings")
-        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=against == "autocast"):
+        if side == "onnx-int8":
+            run = lambda: onnx(model, ids, variant)
+        else:
+            network = (narrow if side == "bf16" else models)[model]
+            run = lambda: network(ids, variant)
+        IN_USE.update(QUANTISED if side == "int8" else {})
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=side == "autocast"):
             cpu, start = time.process_time(), time.perf_counter()
-            result = float(models[model](ids, variant))
+            result = float(run())
             wall, cpu = time.perf_counter() - start, time.process_time() - cpu
+        IN_USE.clear()
         return {"ms": wall * 1e3, "cpu_ms": cpu * 1e3, "result": result}
 
     peak = max(ask("peak")["gflops"] for _ in range(3))
-    print(f"{cpu_name()}; detected: {' '.join(found[1:])}; ours {args.precision}, PyTorch {against}", file=sys.stderr)
+    print(f"{cpu_name()}; detected: {' '.join(found[1:])}; ours {args.precision}, against {', '.join(sides)}", file=sys.stderr)
     unit = {"f32": "FMA", "bf16": "bf16", "int8": "int8"}[args.precision]
     print(f"torch {torch.__version__}, {args.threads} threads, {unit} peak {peak:.0f} GFLOP/s", file=sys.stderr)
     key = "cpu_ms" if args.cpu else "ms"
+    names = [name_of(side) for side in sides]
     if not args.json:
-        print(f"| case | PyTorch ms | ours ms | ratio | our GFLOP/s | of peak | off by | others' CPU |")
-        print(f"|---|---|---|---|---|---|---|---|")
-    worst = float("inf")
+        print(f"| case | {' | '.join(f'{name} ms' for name in names)} | ours ms | {' | '.join(f'ratio to {name}' for name in names)} "
+              "| our GFLOP/s | of peak | off by | others' CPU |")
+        print("|---" * (2 * len(names) + 6) + "|")
+    worst = dict.fromkeys(sides, float("inf"))
     for case in CASES:
         name = " ".join(map(str, case))
         if args.only not in name:
             continue
-        a, b, busy = [], [], []
+        taken, busy, off = {side: [] for side in (*sides, "ours")}, [], dict.fromkeys(sides, 0.0)
         for round_ in range(args.rounds + 1):
-            before, start = stat(), time.perf_counter()
-            x, y = ask_torch(*case), ask(name)
-            busy.append(foreign(before, stat(), (x["cpu_ms"] + y["cpu_ms"]) / 1e3))
-            off = abs(x["result"] - y["result"]) / max(1.0, abs(x["result"]))
-            # Sums of token ids may differ by a near-tie; everything else only by rounding.
-            coarse = {"f32": 1e-4, "bf16": 2e-2, "int8": 5e-2}
-            bound = max(coarse[args.precision], coarse.get(against, 2e-2))
-            if case[3] == "head":
-                # Random logits are near-ties; rounded to bfloat16, as PyTorch returns them, many are ties.
-                bound = 2e-2 if bound == coarse["f32"] else 0.15
-            if off > bound:
-                sys.exit(f"{name}: PyTorch computed {x['result']}, we computed {y['result']}")
-            if round_ > 0:  # the first round warms both up
-                a.append(x[key])
-                b.append(y[key])
-        x, y = statistics.median(a), statistics.median(b)
-        speed = flops(*case) / y / 1e6
-        line = {"case": name, "torch_ms": round(x, 1), "ours_ms": round(y, 1), "ratio": round(x / y, 2),
-                "gflops": round(speed, 1), "peak": peak, "share_of_peak": round(speed / peak, 2),
-                "off": float(f"{off:.1e}"),
-                "foreign": round(statistics.median(busy), 2)}
-        worst = min(worst, line["ratio"])
+            before = stat()
+            found = {side: ask_side(side, *case) for side in sides}
+            found["ours"] = y = ask(name)
+            busy.append(foreign(before, stat(), sum(one["cpu_ms"] for one in found.values()) / 1e3))
+            for side in sides:
+                x = found[side]
+                off[side] = max(off[side], abs(x["result"] - y["result"]) / max(1.0, abs(x["result"])))
+                if off[side] > bound(case, args.precision, side):
+                    sys.exit(f"{name}: {name_of(side)} computed {x['result']}, we computed {y['result']}")
+            if round_ > 0:  # the first round warms all up
+                for side, one in found.items():
+                    taken[side].append(one[key])
+        ms = {side: statistics.median(values) for side, values in taken.items()}
+        mine = ms.pop("ours")
+        speed = flops(*case) / mine / 1e6
+        ratios = {side: round(theirs / mine, 2) for side, theirs in ms.items()}
+        apart = max(off.values())
+        line = {"case": name, "theirs_ms": {side: round(x, 1) for side, x in ms.items()}, "ours_ms": round(mine, 1),
+                "ratio": ratios, "gflops": round(speed, 1), "peak": peak, "share_of_peak": round(speed / peak, 2),
+                "off": {side: float(f"{x:.1e}") for side, x in off.items()}, "foreign": round(statistics.median(busy), 2)}
+        worst = {side: min(worst[side], ratio) for side, ratio in ratios.items()}
         if args.json:
             print(json.dumps(line), flush=True)
         else:
-            print(f"| {name} | {x:.1f} | {y:.1f} | ×{x / y:.2f} | {speed:.0f} | {speed / peak:.0%} "
-                  f"| {off:.0e} | {line['foreign']:.0%} |", flush=True)
+            print(f"| {name} | {' | '.join(f'{x:.1f}' for x in ms.values())} | {mine:.1f} "
+                  f"| {' | '.join(f'×{ratio:.2f}' for ratio in ratios.values())} | {speed:.0f} | {speed / peak:.0%} "
+                  f"| {apart:.0e} | {line['foreign']:.0%} |", flush=True)
     ours.stdin.close()
     ours.wait()
-    print(f"worst ratio ×{worst:.2f}", file=sys.stderr)
+    for side in sides:
+        print(f"worst ratio ×{worst[side]:.2f}" + (f" to {name_of(side)}" if len(sides) > 1 else ""), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The product's random keys (crates/treasure-core/src/key.rs) in Python, so that both sides draw alike."""
+"""The product's random keys (crates/treasure-core/src/key.rs and crates/treasure/src/key.rs) in Python, so that both sides
+draw alike."""
 
 import hashlib
 
@@ -38,9 +39,14 @@ class Key:
         return (mix((self.word + GOLDEN) & WORD) * n) >> 64
 
 
+def start_key(text):
+    """The number a prompt stands for: samples of different prompts share no randomness."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+
+
 def sample_path(start, sample=0):
-    """What a seed's key is folded with for a sample of a prompt (crates/treasure/src/key.rs)."""
-    return [int.from_bytes(hashlib.sha256(start.encode()).digest()[:8], "little"), sample]
+    """What a seed's key is folded with for a sample of a prompt."""
+    return [start_key(start), sample]
 
 
 def branch_position(sample, slots):

@@ -2,7 +2,7 @@
 
 Every setting runs the same searches (prompts × seeds), in turns. Reward lost is relative to the gain of the exact
 search over base sampling, `(exact − setting) / (exact − base)`; time gained is the exact search's seconds over the
-setting's. Prints a table and, with `--svg FILE`, draws it.
+setting's; `held` is how weights lie in memory, `bf16` and `int8` what products are computed in. Prints a table and, with `--svg FILE`, draws it.
 """
 
 import argparse
@@ -14,12 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from run import POCKET, Side, own_ticks
+from run import PROMPTS, Side, own_ticks
 
-PROMPTS = [
-    "Once upon a time", "The lake", "One day, a little girl", "The old dog", "Tom and his mother", "In the morning",
-    "The book", "There was a big house",
-]
 REWARDS = {
     "sentiment=negative": "hf:pocket/judge-sentiment-heldout#negative",
     "perplexity": "cola",
@@ -33,8 +29,12 @@ def settings(proxy):
         yield f"commit {threshold}", ["--commit-threshold", str(threshold)]
     for share in (0.5, 0.4, 0.3, 0.2):
         yield f"screen {share}", ["--screen", proxy, "--screen-share", str(share)]
+    for steps in (24, 12):
+        yield f"steps {steps}", ["--steps", str(steps)]
     for held in ("f16", "int8"):
-        yield held, ["--dtype", held, "--reward-dtype", held]
+        yield f"held {held}", ["--dtype", held, "--reward-dtype", held]
+    for precision in ("bf16", "int8"):
+        yield precision, ["--precision", precision]
     for threshold, share in ((0.95, 0.5), (0.9, 0.25)):
         both = ["--commit-threshold", str(threshold), "--screen", proxy, "--screen-share", str(share)]
         yield f"commit {threshold}, screen {share}", both
@@ -96,7 +96,7 @@ def draw(rows, path):
     matplotlib.rcParams["svg.hashsalt"] = "tradeoffs"
     from matplotlib import pyplot as plt
 
-    kinds = {"commit": "o-", "screen": "s--", "both": "^:", "weights": "x"}
+    kinds = {"commit": "o-", "screen": "s--", "both": "^:", "steps": "v-", "held": "x", "products": "+"}
     rewards = list(dict.fromkeys(row["reward"] for row in rows))
     figure, axes = plt.subplots(1, len(rewards), figsize=(5.2 * len(rewards), 4.2), squeeze=False)
     for axis, reward in zip(axes[0], rewards):
@@ -122,7 +122,9 @@ def draw(rows, path):
 def kind_of(setting):
     if "," in setting:
         return "both"
-    return next((kind for kind in ("commit", "screen") if setting.startswith(kind)), "weights" if setting != "exact" else None)
+    if setting == "exact":
+        return None
+    return next((kind for kind in ("commit", "screen", "steps", "held") if setting.startswith(kind)), "products")
 
 
 def main():

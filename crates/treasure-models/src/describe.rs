@@ -5,7 +5,8 @@ use treasure_text::printable;
 
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Source,
-    exec::{Facts, Storage},
+    exec::{Facts, Precision, Storage},
+    gguf::BlockType,
     load,
 };
 
@@ -46,6 +47,10 @@ pub struct Description {
     pub time_conditioned: Option<bool>,
     /// How weights are held in memory.
     pub dtype: Storage,
+    /// What products are computed in.
+    pub precision: Precision,
+    /// How the rows are stored that stay in the file, if they do.
+    pub mapped: Option<BlockType>,
     /// How most of them are stored in the file.
     pub stored: Option<String>,
     /// Bytes of weights in memory.

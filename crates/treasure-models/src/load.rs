@@ -9,8 +9,8 @@ use crate::{
     arch::{self, Checkpoint, ClassifierNet, LanguageModel},
     config::Config,
     describe::{Description, licence},
-    exec::{Executor, Runner, Storage},
-    gguf::Header,
+    exec::{Executor, Precision, Runner, Storage},
+    gguf::{BlockType, Header},
     published,
     stack::{Network, Reader, Stack},
     weights::Weights,
@@ -23,6 +23,7 @@ pub(crate) struct Opened {
     pub(crate) weights: Arc<Weights>,
     pub(crate) family: Family,
     pub(crate) storage: Storage,
+    pub(crate) precision: Precision,
 }
 
 pub(crate) enum Format {
@@ -42,6 +43,7 @@ pub(crate) struct Loaded<N> {
 /// Resolves, opens and recognises a checkpoint; reads headers only.
 pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Opened> {
     options.check()?;
+    let precision = options.precision;
     let source = resolver.resolve(spec, options.revision.as_deref())?;
     let place = source.name();
     if let Some(blob) = source.gguf()? {
@@ -58,7 +60,8 @@ pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Re
             return Err(Error::expected(what, format!("{own} for this GGUF file"), family));
         }
         let storage = options.dtype.storage(&weights);
-        return Ok(Opened { source, kind: Format::Gguf(header), weights, family, storage });
+        let kind = Format::Gguf(header);
+        return Ok(Opened { source, kind, weights, family, storage, precision });
     }
     let config = Config::read(&source.require("config.json")?)?;
     // A model type that is not known is said before asking for weights.
@@ -69,7 +72,8 @@ pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Re
     let family =
         arch::detect(&config, &weights, options.as_kind, &place).map_err(Error::of_file)?;
     let storage = options.dtype.storage(&weights);
-    Ok(Opened { source, kind: Format::HuggingFace(config), weights, family, storage })
+    let kind = Format::HuggingFace(config);
+    Ok(Opened { source, kind, weights, family, storage, precision })
 }
 
 impl Opened {
@@ -183,14 +187,22 @@ impl Opened {
         description.max_length = Some(max_len);
         description.layers = Some(stack.blocks.len());
         description.width = Some(stack.width);
-        description.memory_bytes = self.memory(parameters);
+        description.memory_bytes = self.memory(parameters, rows * stack.width);
     }
 
-    /// Bytes that so many weights take as they are held.
-    fn memory(&self, parameters: u64) -> u64 {
-        match self.storage {
-            Storage::File => self.weights.bytes(),
-            storage => parameters * storage.bytes() as u64,
+    /// Bytes that so many weights take as they are held; int8 products leave tables of so many numbers, and the head
+    /// of as many, in two bytes each.
+    fn memory(&self, parameters: u64, table: usize) -> u64 {
+        match (self.precision, self.storage) {
+            (Precision::F32 | Precision::Bf16, Storage::File) => self.weights.bytes(),
+            (Precision::F32, storage) => parameters * storage.bytes() as u64,
+            (Precision::Bf16, _) => 2 * parameters,
+            (Precision::Int8, _) => {
+                let shapes = self.weights.tensors().values().map(|info| &info.shape);
+                let sizes = shapes.map(|shape| shape.iter().product::<usize>());
+                let tables: usize = sizes.filter(|&size| size == table).sum();
+                parameters + tables as u64
+            }
         }
     }
 
@@ -224,6 +236,12 @@ impl Opened {
         }
     }
 
+    /// How most rows are stored that are multiplied where they lie in the file.
+    fn mapped(&self) -> Option<BlockType> {
+        let stays = self.storage == Storage::File && self.precision != Precision::Int8;
+        self.weights.main_type().filter(|_| stays)?.blocks()
+    }
+
     /// What is known so far, for `describe` and `inspect`.
     fn description(&self) -> Result<Description> {
         let listed = self.weights.tensors().values();
@@ -246,8 +264,10 @@ impl Opened {
             executor: None,
             time_conditioned: None,
             dtype: self.storage,
+            precision: self.precision,
+            mapped: self.mapped(),
             stored: self.weights.main_type().map(|stored| stored.to_string()),
-            memory_bytes: self.memory(parameters),
+            memory_bytes: self.memory(parameters, 0),
             licence: licence(&self.source)?,
         })
     }

@@ -23,8 +23,8 @@ pub enum Dtype {
     Bf16,
     /// 8-bit integers with one scale per output; embeddings in half precision. Results differ slightly.
     Int8,
-    /// Where they lie in the mapped file, widened when they are multiplied: the numbers of f32, in the memory of
-    /// the file. On Linux; elsewhere as f32.
+    /// Where they lie in the mapped file, widened (or for bf16 products narrowed) when they are multiplied: the
+    /// numbers of packed weights, in the memory of the file. On Linux; elsewhere packed.
     File,
 }
 
@@ -109,8 +109,12 @@ impl LoadOptions {
 
     /// Refuses a type of weights that the precision leaves no use for.
     pub fn check(&self) -> Result<()> {
-        if self.precision == Precision::F32 || self.dtype == Dtype::Auto {
-            return Ok(());
+        match (self.dtype, self.precision) {
+            // bf16 products may narrow what lies in the file on the way: the same bits as packed before.
+            (_, Precision::F32) | (Dtype::Auto, _) | (Dtype::File, Precision::Bf16) => {
+                return Ok(());
+            }
+            _ => {}
         }
         let what = format!("dtype with precision {}", self.precision);
         let hint =

@@ -46,6 +46,17 @@ pub enum Stored {
 }
 
 impl Stored {
+    /// The same as blocks of a file, if kernels can read it there.
+    pub(crate) fn blocks(&self) -> Option<BlockType> {
+        match self {
+            Self::F32 => Some(BlockType::F32),
+            Self::F16 => Some(BlockType::F16),
+            Self::Bf16 => Some(BlockType::BF16),
+            Self::Blocks(kind) => Some(*kind),
+            Self::F64 | Self::Other(_) => None,
+        }
+    }
+
     fn from_safetensors(name: &str) -> Self {
         match name {
             "F32" => Self::F32,
@@ -229,13 +240,7 @@ impl Weights {
     /// is read: whether the numbers are finite shows where they are multiplied.
     pub(crate) fn mapped(&self, name: &str) -> Option<MappedRows> {
         let info = self.tensors.get(name)?;
-        let kind = match &info.stored {
-            Stored::F32 => BlockType::F32,
-            Stored::F16 => BlockType::F16,
-            Stored::Bf16 => BlockType::BF16,
-            Stored::Blocks(kind) => *kind,
-            Stored::F64 | Stored::Other(_) => return None,
-        };
+        let kind = info.stored.blocks()?;
         let &[rows, width] = &info.shape[..] else { return None };
         if info.transposed || width == 0 || width % kind.numbers() != 0 {
             return None;

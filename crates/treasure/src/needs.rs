@@ -10,14 +10,14 @@ use crate::Result;
 const TOKENS: usize = 128;
 
 /// Memory, and seconds a token by the nominal cost of methods; none for what is no denoiser. The speed is
-/// that of one product, timed; rewards, attention and whatever else runs come on top.
+/// that of one layer in the precision of the checkpoint, timed; rewards, attention and whatever else runs come on top.
 pub fn needs(what: &Description) -> Result<Option<Value>> {
     let (Role::Denoiser, Some(width), Some(vocabulary)) =
         (what.architecture.role(), what.width, what.vocabulary)
     else {
         return Ok(None);
     };
-    let speed = operations_per_second(what.dtype)?;
+    let speed = operations_per_second(what)?;
     let table = (width * vocabulary) as f64;
     // Every position runs through the body, and its masks (half of them on the way) through the head.
     let body = (what.parameters as f64 - 2.0 * table).max(0.0);
@@ -31,6 +31,7 @@ pub fn needs(what: &Description) -> Result<Option<Value>> {
     Ok(Some(json!({
         "memory_bytes": what.memory_bytes,
         "tokens": TOKENS,
+        "precision": what.precision.name(),
         "operations_per_second": speed,
         "seconds_a_pass": pass,
         "methods": Map::from_iter(costs),

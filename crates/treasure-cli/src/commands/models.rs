@@ -50,7 +50,7 @@ pub struct Inspect {
 
 impl Asks for Inspect {
     fn asks(field: &Field) -> bool {
-        field.group == Group::Checkpoint
+        field.group == Group::Checkpoint || field.name == "precision"
     }
 }
 

@@ -248,6 +248,38 @@ fn constraints_hold_of_every_text() {
 }
 
 #[test]
+fn a_schema_file_a_hole_with_a_rule_and_an_empty_prompt_take_constraints() {
+    let dir = tempfile::tempdir().unwrap();
+    let (schema, letter) = (dir.path().join("a.json"), dir.path().join("letter.txt"));
+    fs::write(
+        &schema,
+        r#"{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}"#,
+    )
+    .unwrap();
+    let row = rows(&run_small(&["", "--json", "--json-schema", schema.to_str().unwrap()], 0));
+    let value: Value = serde_json::from_str(row[0]["continuation"].as_str().unwrap()).unwrap();
+    assert!(value["a"].is_i64(), "{value}");
+    let row = rows(&run_small(&["", "--json", "--choices", "a,the,On"], 0)).remove(0);
+    assert!(["a", "the", "On"].contains(&row["text"].as_str().unwrap()), "{row}");
+    let model = golden("mdlm");
+    let base = ["generate", "--model", &model, "--reward", "length:1..9"];
+    let with = |more: &[&str], status| run(&[&base[..], more].concat(), status);
+    let template = "The lake[MASK:12|regex: [a-z]{6,40} [0-9]{2}]!";
+    let row = rows(&with(&["--json", "--template", template], 0)).remove(0);
+    let text = row["text"].as_str().unwrap();
+    let whole = regex::Regex::new("^The lake [a-z]{6,40} [0-9]{2}!$").unwrap();
+    assert!(whole.is_match(text), "{text:?}");
+    fs::write(&letter, "Dear [MASK|choices:a,e], it is [MASK:3|regex:[a-z]+] so.\n").unwrap();
+    with(&["--fill-in", letter.to_str().unwrap()], 0);
+    let filled = fs::read_to_string(&letter).unwrap();
+    let whole = regex::Regex::new("^Dear [ae], it is [a-z]+ so\\.\n$").unwrap();
+    assert!(whole.is_match(&filled), "{filled:?}");
+    let choices = ["The lake", "--length", "12", "--choices", " a", "--min-length", "9"];
+    let error = stderr(&with(&choices, 2));
+    assert!(error.contains("expected at most 2 tokens, the longest text"), "{error}");
+}
+
+#[test]
 fn a_trace_tells_every_step() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace.jsonl").display().to_string();

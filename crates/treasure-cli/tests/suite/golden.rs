@@ -234,6 +234,16 @@ fn an_inspection_says_what_it_takes_to_run_a_denoiser() {
     assert!(needs["memory_bytes"].as_u64().unwrap() > 100_000);
     let seconds = |method: &str| needs["methods"][method]["seconds_a_token"].as_f64().unwrap();
     assert!(seconds("llada") > 0.0 && seconds("treasure") > seconds("llada"));
+    // In the precision it would run in: the same weights in half the memory, or a little more than a quarter.
+    let held = |precision| {
+        let args = ["models", "inspect", &golden("llada_chat"), "--json", "--precision", precision];
+        let needs = rows(&run(&args, 0)).remove(0)["needs"].take();
+        assert_eq!(needs["precision"], precision);
+        needs["memory_bytes"].as_u64().unwrap()
+    };
+    let (whole, int8) = (needs["memory_bytes"].as_u64().unwrap(), held("int8"));
+    assert_eq!(2 * held("bf16"), whole);
+    assert!(4 * int8 > whole && 2 * int8 < whole, "{int8} of {whole}");
     let said = stdout(&run(&["models", "inspect", &golden("llada_chat")], 0));
     assert!(said.contains("s a token"), "{said}");
     let judge = rows(&run(&["models", "inspect", &golden("llama_reward"), "--json"], 0)).remove(0);

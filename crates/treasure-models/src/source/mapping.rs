@@ -35,6 +35,19 @@ impl Mapping {
         None
     }
 
+    /// So many zeros of no file, to try out what multiplying from a mapping costs.
+    pub(crate) fn zeros(len: usize) -> Option<Self> {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if len > 0 {
+            let (protection, flags) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: a new mapping at a place that the system chooses, of no file, for reading only.
+            let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) };
+            return (start != libc::MAP_FAILED).then_some(Self { start: start.cast(), len });
+        }
+        let _ = len;
+        None
+    }
+
     /// The bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: `start` is a mapping of `len` bytes that lives as long as `self` and is never written.

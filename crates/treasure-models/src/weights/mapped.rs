@@ -17,6 +17,13 @@ pub(crate) struct MappedRows {
 }
 
 impl MappedRows {
+    /// Rows of zeros in no file.
+    pub(crate) fn zeros(kind: BlockType, rows: usize, width: usize) -> Option<Self> {
+        let row_bytes = width / kind.numbers() * kind.bytes();
+        let map = Arc::new(Mapping::zeros(rows * row_bytes)?);
+        Some(Self { map, kind, offset: 0, row_bytes, rows, order: None })
+    }
+
     /// How numbers are stored.
     pub(crate) fn kind(&self) -> BlockType {
         self.kind

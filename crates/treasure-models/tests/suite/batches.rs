@@ -46,6 +46,7 @@ fn logits_do_not_move_with_batch_size_order_or_neighbours_in_any_precision() {
             (Dtype::Bf16, Precision::F32),
             (Dtype::Int8, Precision::F32),
             (Dtype::File, Precision::F32),
+            (Dtype::File, Precision::Bf16),
             (Dtype::Auto, Precision::Bf16),
             (Dtype::Auto, Precision::Int8),
         ] {

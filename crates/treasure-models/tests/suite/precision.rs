@@ -104,6 +104,26 @@ fn logits_stay_near_the_reference_for_every_classifier_in_every_precision() {
 }
 
 #[test]
+fn the_one_logit_of_reward_models_stays_near_the_reference_in_every_precision() {
+    for precision in NARROW {
+        for family in REWARD_MODELS {
+            let (path, options) = (spec(&golden(family)), in_precision(family, precision));
+            let model = Classifier::load(&resolver(), &path, &options).unwrap();
+            let io = Io::read(family);
+            // Of three texts together: a single logit may lie near 0.
+            let rows = 0..3;
+            let ids = |row: usize| io.ids(&format!("row{row}_input_ids")).remove(0);
+            let got: Vec<f32> = (rows.clone())
+                .flat_map(|row| model.logits_ids(&[&ids(row)]).unwrap().concat())
+                .collect();
+            let expected: Vec<f32> =
+                rows.flat_map(|row| io.numbers(&format!("row{row}_logits"))).collect();
+            near(family.to_owned(), precision, &got, &expected);
+        }
+    }
+}
+
+#[test]
 fn a_text_has_the_same_bits_alone_in_any_batch_and_at_any_thread_count_in_every_precision() {
     for (precision, isa) in
         NARROW.iter().flat_map(|p| Isa::available().into_iter().map(move |i| (*p, i)))

@@ -4,8 +4,6 @@ use treasure_models::{Classifier, Dtype, Family, LoadOptions, inspect};
 
 use crate::{scalar::Scalar, support::*};
 
-const REWARDS: [&str; 3] = ["llama_reward", "qwen2_reward", "armorm"];
-
 fn load(family: &str) -> Classifier {
     Classifier::load(&resolver(), &spec(&golden(family)), &LoadOptions::default()).unwrap()
 }
@@ -17,7 +15,7 @@ fn rows(family: &str) -> Vec<Vec<u32>> {
 
 #[test]
 fn one_logit_is_that_of_transformers() {
-    for family in REWARDS {
+    for family in REWARD_MODELS {
         let (model, io, atol) = (load(family), Io::read(family), tolerance(family));
         assert_eq!(model.family(), Family::LlamaClassifier);
         assert_eq!(model.labels().len(), 1, "{family}");
@@ -44,7 +42,7 @@ fn padding_at_the_end_is_not_read_as_transformers_does_not() {
 
 #[test]
 fn a_batch_gives_bitwise_the_numbers_of_each_row_in_every_precision() {
-    for family in REWARDS {
+    for family in REWARD_MODELS {
         for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::Int8] {
             let options = LoadOptions { dtype, ..LoadOptions::default() };
             let model = Classifier::load(&resolver(), &spec(&golden(family)), &options).unwrap();
@@ -60,7 +58,7 @@ fn a_batch_gives_bitwise_the_numbers_of_each_row_in_every_precision() {
 
 #[test]
 fn another_executor_gives_the_same_logits() {
-    for family in REWARDS {
+    for family in REWARD_MODELS {
         let (resolver, spec) = (resolver(), spec(&golden(family)));
         let options = LoadOptions::default();
         let model = Classifier::load_on(&Scalar, &resolver, &spec, &options).unwrap();
@@ -78,7 +76,7 @@ fn a_conversation_is_written_by_the_reward_models_own_template() {
     let llada = "<|startoftext|><|start_header_id|>user<|end_header_id|>\n\nTell me about rain.<|eot_id|>\
                  <|start_header_id|>assistant<|end_header_id|>\n\n";
     let chat_ml = "<|im_start|>user\nTell me about rain.<|im_end|>\n<|im_start|>assistant\n";
-    for family in REWARDS {
+    for family in REWARD_MODELS {
         let model = load(family);
         for (sample, answer) in meta(family)["text_samples"].as_array().unwrap().iter().zip([
             "It falls.",
@@ -108,7 +106,7 @@ fn a_text_that_is_no_conversation_is_read_as_it_is_but_not_by_a_gate() {
 
 #[test]
 fn an_inspection_knows_a_reward_model_and_its_template() {
-    for family in REWARDS {
+    for family in REWARD_MODELS {
         let found = inspect(&resolver(), &spec(&golden(family)), &LoadOptions::default()).unwrap();
         assert_eq!(found.architecture, Family::LlamaClassifier);
         assert!(found.chat, "{family}");

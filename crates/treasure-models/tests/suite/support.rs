@@ -30,6 +30,9 @@ pub const SCORERS: [&str; 4] = ["gpt2", "gpt2_bare", "llama", "llama_rope3"];
 /// Golden folders of classifiers.
 pub const CLASSIFIERS: [&str; 3] = ["roberta_cls", "bert_cls", "distilbert_cls"];
 
+/// Golden folders of reward models, classifiers with one logit.
+pub const REWARD_MODELS: [&str; 3] = ["llama_reward", "qwen2_reward", "armorm"];
+
 /// A folder of `tests/golden`.
 pub fn golden(family: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(family)

@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::json;
 use treasure_core::Hint as _;
-use treasure_models::{LoadOptions, MaskedLm, Source, Tokenizer};
+use treasure_models::{LoadOptions, MaskedLm, Source, Tokenizer, inspect};
+use treasure_text::{Message, TextModel as _};
 
 use crate::support::*;
 
@@ -217,4 +218,95 @@ fn text_for_a_model_without_a_tokenizer_says_how_to_pass_one() {
     let error = model.tokenizer().unwrap_err();
     assert!(error.to_string().contains("gpt2"), "{error}");
     assert!(error.hint().unwrap().contains("tokenizer"));
+}
+
+#[test]
+fn ends_of_a_text_are_those_of_the_files_and_of_turns_each_once() {
+    let dir = copy(&golden("llada_chat"));
+    let ends = || {
+        inspect(&resolver(), &spec(dir.path()), &LoadOptions::default()).map(|what| what.end_ids)
+    };
+    // The end of text, and `<|eot_id|>`, which ends a turn.
+    assert_eq!(ends().unwrap(), [257, 260]);
+    let path = dir.path().join("generation_config.json");
+    fs::write(&path, json!({"eos_token_id": [65, 257]}).to_string()).unwrap();
+    assert_eq!(ends().unwrap(), [257, 65, 260]);
+    fs::write(&path, json!({"eos_token_id": "none"}).to_string()).unwrap();
+    let error = ends().unwrap_err().to_string();
+    assert!(error.contains("eos_token_id"), "{error}");
+}
+
+#[test]
+fn tokens_of_added_tokens_json_are_whole_and_special() {
+    let dir = vocabulary_and_merges("gpt2");
+    let path = dir.path().join("added_tokens.json");
+    fs::write(&path, json!({"<|more|>": 210}).to_string()).unwrap();
+    let tokenizer = Source::Directory(dir.path().to_owned()).tokenizer().unwrap().unwrap();
+    assert_eq!(tokenizer.encode("a<|more|>", false).unwrap().last(), Some(&210));
+    assert!(tokenizer.special_ids().contains(&210));
+    fs::write(&path, json!({"<|more|>": "x"}).to_string()).unwrap();
+    let error = Source::Directory(dir.path().to_owned()).tokenizer().unwrap_err().to_string();
+    assert!(error.contains("added_tokens.json: <|more|>"), "{error}");
+}
+
+#[test]
+fn a_config_without_a_mask_id_gets_that_of_the_published_vocabulary_and_no_other() {
+    for (family, vocabulary, mask) in [
+        ("llada", 126_464, Some(126_336)),
+        ("dream", 152_064, Some(151_666)),
+        ("llada", 126_400, None),
+    ] {
+        let dir = copy(&golden(family));
+        let old = meta(family)["dims"]["vocab"].as_u64().unwrap();
+        edit_json(&dir.path().join("config.json"), |config| {
+            config.as_object_mut().unwrap().remove("mask_token_id");
+            for key in ["vocab_size", "embedding_size"] {
+                if config.get(key).is_some() {
+                    config[key] = vocabulary.into();
+                }
+            }
+        });
+        widen_vocabulary(&dir.path().join("model.safetensors"), old, vocabulary);
+        let found = inspect(&resolver(), &spec(dir.path()), &LoadOptions::default()).unwrap();
+        assert_eq!(found.mask_id, mask, "{family} with {vocabulary} entries");
+    }
+}
+
+/// Gives embeddings more rows, in a file that is mostly a hole.
+fn widen_vocabulary(path: &std::path::Path, old: u64, new: u64) {
+    let bytes = fs::read(path).unwrap();
+    let len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let mut header: serde_json::Map<_, _> = serde_json::from_slice(&bytes[8..8 + len]).unwrap();
+    header.remove("__metadata__");
+    let mut end = 0;
+    for info in header.values_mut() {
+        if info["shape"][0] == old {
+            info["shape"][0] = new.into();
+        }
+        let numbers: u64 =
+            info["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).product();
+        info["data_offsets"] = json!([end, end + 4 * numbers]);
+        end += 4 * numbers;
+    }
+    let header = serde_json::Value::Object(header).to_string();
+    let begin = (header.len() as u64).to_le_bytes();
+    fs::write(path, [&begin[..], header.as_bytes()].concat()).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(8 + header.len() as u64 + end).unwrap();
+}
+
+#[test]
+fn a_template_file_goes_before_that_of_tokenizer_config() {
+    let dir = copy(&golden("llada_chat"));
+    let written = || {
+        let path = spec(dir.path());
+        let model = MaskedLm::load(&resolver(), &path, &LoadOptions::default()).unwrap();
+        let said: Message =
+            serde_json::from_value(json!({"role": "user", "content": "Hi"})).unwrap();
+        model.chat().unwrap().render(&[said], true).unwrap()
+    };
+    assert!(written().starts_with("<|startoftext|><|start_header_id|>user"), "{}", written());
+    let own = "{{ bos_token }}{% for turn in messages %}[{{ turn.content }}]{% endfor %}";
+    fs::write(dir.path().join("chat_template.jinja"), own).unwrap();
+    assert_eq!(written(), "<|startoftext|>[Hi]");
 }

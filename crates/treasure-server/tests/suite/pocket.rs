@@ -83,9 +83,11 @@ async fn forms_of_output_hold(app: &std::sync::Arc<App>) {
     let schema =
         json!({"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]});
     let format = json!({"type": "json_schema", "json_schema": {"name": "dog", "schema": schema}});
-    let got = text(ask("response_format", format)).await;
-    let value: Value = serde_json::from_str(&got).unwrap();
-    assert!(value["age"].is_i64(), "{got}");
+    for (name, form) in [("response_format", format), ("guided_json", schema)] {
+        let got = text(ask(name, form)).await;
+        let value: Value = serde_json::from_str(&got).unwrap();
+        assert!(value["age"].is_i64(), "{name}: {got}");
+    }
     let refused = complete(app, ask("guided_regex", json!("a{200}"))).await;
     assert_eq!(refused.status.as_u16(), 422);
 }

@@ -255,6 +255,31 @@ fn a_judge_that_is_reward_and_judge_and_screen_is_loaded_once() {
 
 #[cfg(feature = "pocket")]
 #[test]
+fn constraints_hold_of_what_a_session_writes() {
+    let session = Session::pocket().unwrap();
+    let ask = || session.prompt("The old dog").reward("sentiment=negative").length(12);
+    let found = ask().matches(" was (sad|happy) [0-9]{2}!").run().unwrap();
+    let digits = found.continuation.strip_prefix(" was sad ");
+    let digits = digits.or(found.continuation.strip_prefix(" was happy "));
+    let digits = digits.and_then(|rest| rest.strip_suffix('!')).unwrap_or_default();
+    assert!(digits.len() == 2 && digits.parse::<u8>().is_ok(), "{:?}", found.continuation);
+    let schema =
+        json!({"type": "object", "properties": {"a": {"enum": [1, true]}}, "required": ["a"]});
+    let found = ask().set("json_schema", schema.clone()).run().unwrap();
+    let value: serde_json::Value = serde_json::from_str(&found.continuation).unwrap();
+    assert!(value == json!({"a": 1}) || value == json!({"a": true}), "{value}");
+    let fields =
+        json!({"reward": "cola", "length": 6, "prompt": "A cat", "choices": [" ran.", " sat."]});
+    let found = session.ask(Request::from_value(fields).unwrap()).run().unwrap();
+    assert!(["A cat ran.", "A cat sat."].contains(&found.text.as_str()), "{}", found.text);
+    let several = ask().matches("a").set("json_schema", schema).run().unwrap_err();
+    assert!(several.to_string().contains("got several"), "{several}");
+    let long = ask().matches("a{200}").run().unwrap_err();
+    assert!(long.to_string().contains("expected at least"), "{long}");
+}
+
+#[cfg(feature = "pocket")]
+#[test]
 fn the_six_lines_work() {
     let session = Session::pocket().unwrap();
     let found =
