@@ -24,7 +24,8 @@ pub enum Dtype {
     /// 8-bit integers with one scale per output; embeddings in half precision. Results differ slightly.
     Int8,
     /// Where they lie in the mapped file, widened when they are multiplied: the numbers of f32, in the memory of
-    /// the file. On Linux; elsewhere as f32.
+    /// the file. On Linux; elsewhere as f32. The file must be neither changed nor shortened while the model is in
+    /// use: that would change results or end the process.
     File,
 }
 
