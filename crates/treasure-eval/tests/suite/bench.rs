@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use sha2::{Digest as _, Sha256};
 use treasure::{Hint as _, Request, Session, SessionOptions, models::Resolver};
 use treasure_eval::{
     commands::{RunOptions, run_plan},
     config::{Config, Size},
     plan::{Overrides, Plan},
+    row::Row,
     run::{Said, Talk},
     store::Finished,
 };
@@ -89,6 +91,23 @@ fn a_row_is_reproduced_by_a_request_that_is_its_plan() {
     assert_eq!(found.tokens, sample.tokens);
     assert_eq!(Some(found.reward), sample.value);
     assert_eq!(found.cost.nfe, sample.cost.nfe);
+}
+
+/// Without the seconds, which differ. The models are exact tables, so that no kernel has a say.
+#[test]
+fn the_rows_of_a_small_run_keep_their_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    uninterrupted(folder.path());
+    let digest = Finished::read(folder.path()).unwrap().rows.iter().fold(
+        Sha256::new(),
+        // The fingerprint is the plan's, which holds the version of the program.
+        |digest, row| {
+            let row = Row { plan: String::new(), ..row.canonical() };
+            digest.chain_update(serde_json::to_vec(&row).unwrap())
+        },
+    );
+    let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(digest, "DIGEST");
 }
 
 #[test]
