@@ -33,35 +33,24 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// What to do.
+/// What to do; each says so itself.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Generate text that a reward likes
     Generate(Box<commands::generate::Generate>),
-    /// Make finished texts better
     Refine(Box<commands::refine::Refine>),
-    /// What the denoiser would put at each mask
     Predict(commands::predict::Predict),
-    /// Score given texts with a reward
     Score(commands::score::Score),
     /// Run several methods on one prompt at the same budget
     Compare(Box<commands::compare::Compare>),
-    /// Whole experiments: run, merge and report
     #[cfg(feature = "eval")]
     Eval(commands::eval::Eval),
-    /// Answer OpenAI's API over HTTP, and show the playground
     #[cfg(feature = "server")]
     Serve(Box<commands::serve::Serve>),
-    /// Look into a search that was written with --trace
     #[cfg(feature = "eval")]
     Trace(commands::trace::Trace),
-    /// What is shipped and cached, and what a model is
     Models(commands::models::Models),
-    /// Measure forward, search step and reward throughput on this machine
     #[cfg(feature = "eval")]
     Bench(Box<commands::bench::Bench>),
-    /// Print the completions of a shell
     Completions(commands::shell::Completions),
-    /// Print the manual page, or write those of every command
     Man(commands::shell::Man),
 }

@@ -6,7 +6,7 @@
 use std::{error::Error, fmt};
 
 use serde_json::{Value, json};
-use treasure::chain_of;
+use treasure::{chain_of, flags};
 
 /// An error on its way to the user.
 #[derive(Debug)]
@@ -66,41 +66,6 @@ impl Failure {
     }
 }
 
-/// A message that begins with a field of the request, with that field as its flag.
-fn with_flag(message: &str) -> String {
-    const OTHERS: [&str; 4] = ["continuations", "ids", "match", "methods"];
-    match message.split_once(": ") {
-        Some(("reward" | "template" | "prompt" | "text", _)) => message.to_owned(),
-        Some((name, rest)) if treasure::is_known(name) || OTHERS.contains(&name) => {
-            format!("{}: {rest}", flag(name))
-        }
-        _ => message.to_owned(),
-    }
-}
-
-/// A hint that names options of the request, with those as their flags.
-fn hint_with_flags(hint: &str) -> String {
-    let word = |word: &str| {
-        let bare = word.trim_matches(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-        match bare.contains('_') && treasure::is_known(bare) {
-            true => word.replace(bare, &flag(bare)),
-            false => word.to_owned(),
-        }
-    };
-    let hint = hint.split(' ').map(word).collect::<Vec<_>>().join(" ");
-    let hint = match hint.strip_prefix("take ").and_then(|rest| rest.split_once(' ')) {
-        Some((name, rest)) if treasure::is_known(name) => format!("take {} {rest}", flag(name)),
-        _ => hint,
-    };
-    hint.replace("resume the run", "run the same command with --resume")
-        .replace("name a file of keys", "name a file of keys (--api-key-file)")
-        .replace("say that it is open to all", "say that it is open to all (--open)")
-}
-
-fn flag(name: &str) -> String {
-    format!("--{}", name.replace('_', "-"))
-}
-
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let error: &(dyn Error + 'static) = &error;
@@ -109,8 +74,13 @@ impl<E: Error + 'static> From<E> for Failure {
         let mut causes = std::iter::successors(Some(error), |&error| error.source());
         let kind = causes.find_map(|error| error.downcast_ref::<treasure::Error>());
         Self {
-            chain: chain_of(error).iter().map(|message| with_flag(message)).collect(),
-            hint: hint.map(|hint| hint_with_flags(&hint)),
+            chain: chain_of(error).iter().map(|message| flags::in_message(message)).collect(),
+            hint: hint.map(|hint| {
+                flags::in_hint(&hint)
+                    .replace("resume the run", "run the same command with --resume")
+                    .replace("name a file of keys", "name a file of keys (--api-key-file)")
+                    .replace("say that it is open to all", "say that it is open to all (--open)")
+            }),
             kind: kind.map_or("request", |own| own.kind().name()),
         }
     }
@@ -151,32 +121,5 @@ pub trait OrFail<T> {
 impl<T, E: Into<Failure>> OrFail<T> for Result<T, E> {
     fn context<M: fmt::Display>(self, message: impl FnOnce() -> M) -> Outcome<T> {
         self.map_err(|error| error.into().context(message()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_chain_comes_first_then_a_blank_line_then_the_hint() {
-        let failure = Failure::new("no such file").context("prompts.jsonl").hint("check the path");
-        assert_eq!(
-            failure.to_string(),
-            "error: prompts.jsonl\n  because: no such file\n\nhint: check the path\n"
-        );
-    }
-
-    #[test]
-    fn the_innermost_hint_stays() {
-        let failure = Failure::new("x").hint("inner").hint("outer");
-        assert!(failure.to_string().ends_with("hint: inner\n"));
-    }
-
-    #[test]
-    fn fields_of_the_request_are_named_as_flags() {
-        assert_eq!(with_flag("beam_width: expected a number"), "--beam-width: expected a number");
-        assert_eq!(with_flag("reward sentiment: failed"), "reward sentiment: failed");
-        assert_eq!(hint_with_flags("raise max_nfe or lower it"), "raise --max-nfe or lower it");
     }
 }

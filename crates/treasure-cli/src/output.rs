@@ -3,3 +3,4 @@
 pub mod print;
 pub mod screen;
 pub mod sinks;
+mod view;

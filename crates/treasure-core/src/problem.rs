@@ -314,11 +314,6 @@ impl<'a> Problem<'a> {
         self.denoiser.facts().time_agnostic
     }
 
-    /// Whether there is a proxy to screen by.
-    pub fn has_proxy(&self) -> bool {
-        self.proxy.is_some()
-    }
-
     /// The tokens that end a text.
     pub fn ends(&self) -> &[TokenId] {
         &self.ends

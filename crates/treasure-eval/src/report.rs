@@ -8,7 +8,7 @@ mod trees;
 
 pub(crate) use html::escape;
 pub use html::{html, tree_page};
-pub use trees::{Tree, read as read_trace, trees};
+pub use trees::{Tree, read as read_trace, read_text as read_trace_text, trees};
 
 use crate::{
     Result,

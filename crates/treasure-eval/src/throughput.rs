@@ -15,6 +15,7 @@ use treasure::{
     models::exec::{Isa, Precision, register_flops},
     rewards::{Composite, Pipeline, TextReward},
     text::{Start, TextModel},
+    words,
 };
 
 use crate::Result;
@@ -46,6 +47,27 @@ pub struct Line {
     pub per_second: f64,
     /// Threads that worked on it.
     pub threads: usize,
+}
+
+impl Line {
+    /// Lines for people.
+    pub fn table(lines: &[Self]) -> String {
+        let ms = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
+        let cells = |line: &Self| {
+            vec![
+                line.what.to_string(),
+                line.batch.to_string(),
+                line.length.to_string(),
+                ms(line.seconds),
+                ms(line.fastest),
+                ms(line.slowest),
+                words::count(line.per_second.round() as u64),
+            ]
+        };
+        let cells: Vec<Vec<String>> = lines.iter().map(cells).collect();
+        let header = ["what", "batch", "length", "median", "fastest", "slowest", "per second"];
+        words::table(&header, &cells, &[false, true, true, true, true, true, true])
+    }
 }
 
 impl Throughput {

@@ -26,12 +26,10 @@ fn ask(role: Role, name: &str, texts: &[&str], precision: Precision) -> Anyhow<S
     match role {
         Role::Classifier => {
             let model = Classifier::load(&resolver, name, &options)?;
-            let window = model.max_len();
-            let model = model.with_max_length(window);
             let start = Instant::now();
             for part in texts.chunks(64) {
-                let ids: Vec<Vec<u32>> =
-                    part.iter().map(|t| model.ids(t)).collect::<Result<_, _>>()?;
+                let part: Vec<&str> = part.iter().map(String::as_str).collect();
+                let ids = model.ids_within(&part, model.max_len())?;
                 let views: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
                 for logits in model.logits_ids(&views)? {
                     let sum: f64 = logits.iter().map(|&x| f64::from(x).exp()).sum();

@@ -23,7 +23,6 @@ pub struct Classifier {
     labels: Vec<String>,
     exclusive: bool,
     max_len: usize,
-    truncate_to: Option<usize>,
     tokenizer: Option<Tokenizer>,
     chat: Option<ChatTemplate>,
     pool: Pool,
@@ -71,21 +70,12 @@ impl Classifier {
             exclusive: !several && net.labels.len() > 1,
             labels: net.labels,
             max_len: net.max_len,
-            truncate_to: None,
             tokenizer,
             chat,
             pool: net.pool,
             gate: net.gate,
             description,
         })
-    }
-
-    /// Cuts texts to this many tokens, special tokens included; without it a text beyond the model's
-    /// longest sequence is an error.
-    #[must_use]
-    pub fn with_max_length(mut self, tokens: usize) -> Self {
-        self.truncate_to = Some(tokens);
-        self
     }
 
     /// The labels, in order.
@@ -147,15 +137,25 @@ impl Classifier {
         Ok(Some(self.tokenizer()?.encode(&text, false)?))
     }
 
-    /// The ids of a text with its special tokens, cut to the window if one was set. A reward model with
-    /// a chat template of its own reads a conversation through it.
+    /// The ids of a text with its special tokens; one beyond the model's longest sequence is an error. A
+    /// reward model with a chat template of its own reads a conversation through it.
     pub fn ids(&self, text: &str) -> Result<Vec<u32>> {
+        self.ids_to(text, None)
+    }
+
+    /// The ids of each text as [`Self::ids`] gives them, but cut to a window of this many tokens, special
+    /// tokens included, and to the model's longest sequence.
+    pub fn ids_within(&self, texts: &[&str], window: usize) -> Result<Vec<Vec<u32>>> {
+        texts.par_iter().map(|text| self.ids_to(text, Some(window))).collect()
+    }
+
+    fn ids_to(&self, text: &str, window: Option<usize>) -> Result<Vec<u32>> {
         let tokenizer = self.tokenizer()?;
-        let limit = self.truncate_to.map_or(self.max_len, |window| window.min(self.max_len));
+        let limit = window.map_or(self.max_len, |window| window.min(self.max_len));
         if let Some(ids) = self.conversation(text)? {
             // The end of an answer says most about it: what is too long loses its beginning.
             let beyond = ids.len().saturating_sub(limit);
-            if beyond > 0 && self.truncate_to.is_none() {
+            if beyond > 0 && window.is_none() {
                 let most = format!("at most {} tokens", self.max_len);
                 return Err(Error::expected("conversation", most, ids.len())
                     .with_hint("set a token window for this reward"));
@@ -166,7 +166,7 @@ impl Classifier {
         if ids.len() <= limit {
             return Ok(ids);
         }
-        if self.truncate_to.is_none() {
+        if window.is_none() {
             return Err(Error::expected(
                 "text",
                 format!("at most {} tokens", self.max_len),

@@ -1,7 +1,8 @@
 //! The arithmetic: one matrix product on packed weights, attention, norms and activations on plain slices.
 //!
 //! Every result is summed in one fixed order, so a row comes out bitwise the same alone, in any batch and
-//! at any thread count. All `unsafe` code of the crate lives here, and nothing outside the crate can call it:
+//! at any thread count. But for the mapping of files (`source/mapping.rs`) all `unsafe` code of the crate is
+//! here, and nothing outside the crate can call it:
 //! what a kernel takes for granted is promised by types that only this crate makes ([`Isa`], [`Segments`]).
 
 mod amx;

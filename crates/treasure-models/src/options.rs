@@ -24,7 +24,8 @@ pub enum Dtype {
     /// 8-bit integers with one scale per output; embeddings in half precision. Results differ slightly.
     Int8,
     /// Where they lie in the mapped file, widened (or for bf16 products narrowed) when they are multiplied: the
-    /// numbers of packed weights, in the memory of the file. On Linux; elsewhere packed.
+    /// numbers of packed weights, in the memory of the file. On Linux; elsewhere packed. The file must be neither
+    /// changed nor shortened while the model is in use: that would change results or end the process.
     File,
 }
 

@@ -114,13 +114,6 @@ impl Scorer {
         self.runner.nll(batch)
     }
 
-    /// Nats per token of texts: with BOS every token counts, without it all but the first.
-    pub fn nll_texts(&self, texts: &[&str]) -> Result<Vec<Vec<f64>>> {
-        let ids = self.ids_of(texts)?;
-        let views: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
-        self.nll(&views)
-    }
-
     /// Raw logits `[len, vocabulary]` of a sequence, for checks against a reference.
     pub fn raw_logits(&self, ids: &[u32]) -> Result<Vec<f32>> {
         let hidden = self.runner.hidden(&[Sequence::all(ids)])?;

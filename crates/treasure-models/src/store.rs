@@ -5,7 +5,6 @@
 
 use std::{
     collections::HashMap,
-    hash::Hash,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -14,16 +13,16 @@ use std::{
 
 use crate::{Classifier, LoadOptions, MaskedLm, Resolver, Result, Scorer};
 
-type Kept<K, M> = Mutex<HashMap<K, Arc<Mutex<Option<Arc<M>>>>>>;
 type Key = (String, LoadOptions);
+type Kept<M> = Mutex<HashMap<Key, Arc<Mutex<Option<Arc<M>>>>>>;
 
 /// Loaded models by name and by how they were read.
 #[derive(Default)]
 pub struct ModelStore {
     resolver: Resolver,
-    denoisers: Kept<Key, MaskedLm>,
-    scorers: Kept<Key, Scorer>,
-    classifiers: Kept<(Key, Option<usize>), Classifier>,
+    denoisers: Kept<MaskedLm>,
+    scorers: Kept<Scorer>,
+    classifiers: Kept<Classifier>,
     loaded: AtomicUsize,
 }
 
@@ -61,34 +60,17 @@ impl ModelStore {
         self.once(&self.scorers, (name.to_owned(), options.clone()), load)
     }
 
-    /// A classifier that looks at no more than `window` tokens, if one is given.
-    pub fn classifier(
-        &self,
-        name: &str,
-        options: &LoadOptions,
-        window: Option<usize>,
-    ) -> Result<Arc<Classifier>> {
-        let load = || {
-            let classifier = Classifier::load(&self.resolver, name, options)?;
-            Ok(match window {
-                Some(window) => {
-                    let longest = classifier.max_len().min(window);
-                    classifier.with_max_length(longest)
-                }
-                None => {
-                    let longest = classifier.max_len();
-                    classifier.with_max_length(longest)
-                }
-            })
-        };
-        self.once(&self.classifiers, ((name.to_owned(), options.clone()), window), load)
+    /// A classifier, whatever windows those who ask look through ([`Classifier::ids_within`]).
+    pub fn classifier(&self, name: &str, options: &LoadOptions) -> Result<Arc<Classifier>> {
+        let load = || Classifier::load(&self.resolver, name, options);
+        self.once(&self.classifiers, (name.to_owned(), options.clone()), load)
     }
 
     /// The model of a key, loaded by the first who asks.
-    fn once<K: Hash + Eq, M>(
+    fn once<M>(
         &self,
-        kept: &Kept<K, M>,
-        key: K,
+        kept: &Kept<M>,
+        key: Key,
         load: impl FnOnce() -> Result<M>,
     ) -> Result<Arc<M>> {
         let place = {

@@ -50,7 +50,7 @@ impl Rewards {
                     Conventions::Plain => None,
                     Conventions::Fk => Some(options::FK_CLASSIFIER_TOKENS),
                 };
-                let classifier = self.classifier(name, model, window)?;
+                let classifier = self.classifier(name, model)?;
                 Arc::new(ClassifierReward::new(name, classifier, label.as_deref(), *value, window)?)
             }
             Leaf::Scorer { model } => self.scorer(name, model)?,
@@ -92,7 +92,7 @@ impl Rewards {
             }
             (Conventions::Fk, _) => Some(options::FK_CLASSIFIER_TOKENS),
         };
-        let classifier = self.classifier(name, &format!("pocket/{}", judge.model()), window)?;
+        let classifier = self.classifier(name, &format!("pocket/{}", judge.model()))?;
         let label = match judge {
             Judge::Positive => "positive",
             Judge::Neutral => "neutral",
@@ -114,14 +114,9 @@ impl Rewards {
         Ok(Arc::new(ClassifierReward::new(name, classifier, Some(&label), value, window)?))
     }
 
-    fn classifier(
-        &self,
-        name: &str,
-        model: &str,
-        window: Option<usize>,
-    ) -> Result<Arc<Classifier>> {
+    fn classifier(&self, name: &str, model: &str) -> Result<Arc<Classifier>> {
         self.store
-            .classifier(model, &self.options.load, window)
+            .classifier(model, &self.options.load)
             .map_err(|error| failed(name, "cannot load the classifier", error))
     }
 

@@ -9,6 +9,16 @@ use treasure_rewards::{Explained, TextReward};
 use crate::{Frame, Job, Plan, Request, Result, Sample, Session, Watch};
 
 /// A search in the making: a request in a session.
+///
+/// ```
+/// let session = treasure::Session::pocket()?;
+/// let ask = session.prompt("The old dog").reward("contains:rain").length(4).seed(7);
+/// let ask = ask.method("bon").set("particles", 2);
+/// // What it comes to, before anything is loaded.
+/// let plan = ask.plan()?;
+/// assert_eq!((plan.method.name(), plan.length, plan.seed), ("bon", 4, 7));
+/// # Ok::<(), treasure::Error>(())
+/// ```
 pub struct Ask<'s> {
     session: &'s Session,
     request: Request,

@@ -24,6 +24,19 @@ pub struct FrameToken {
 }
 
 /// The text of the best node at a step.
+///
+/// ```
+/// use std::ops::ControlFlow;
+///
+/// let session = treasure::Session::pocket()?;
+/// let mut masks = Vec::new();
+/// session.prompt("The old dog").reward("length:1..9").length(3).watch(|frame| {
+///     masks.push(frame.tokens.iter().filter(|token| token.masked).count());
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!(masks.last(), Some(&0));
+/// # Ok::<(), treasure::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Frame {
     /// The step, from 1.

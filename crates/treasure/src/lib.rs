@@ -24,6 +24,7 @@ mod entry;
 mod error;
 mod estimate;
 mod fields;
+pub mod flags;
 mod frame;
 mod given;
 mod growing;

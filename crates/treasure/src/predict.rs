@@ -1,11 +1,13 @@
 //! What a denoiser would put at each mask.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use treasure_core::{At, Bans, Denoiser as _, Encoding, MaskedSeq, Question, State, Want};
 use treasure_models::{MaskedLm, Tokenizer};
 use treasure_text::{Start, TextModel};
 
-use crate::{Error, ErrorKind, Result, Template};
+use crate::{Error, ErrorKind, Result, Template, words};
 
 /// A token and how likely it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +18,16 @@ pub struct Guess {
     pub token: Option<String>,
     /// Its log-probability, after the two denoiser constraints.
     pub logprob: f64,
+}
+
+impl fmt::Display for Guess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.token {
+            Some(token) => write!(f, "{token:?}")?,
+            None => write!(f, "{}", self.id)?,
+        }
+        write!(f, " {}", words::probability(self.logprob.exp()))
+    }
 }
 
 /// The likeliest tokens at a mask.

@@ -268,6 +268,18 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_older_keys_are_refused_and_told_where_to_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.jsonl");
+        std::fs::write(&path, format!("{}\n", row("a", 0, 0, 8))).unwrap();
+        let plan = json!({"length": 8, "keys": crate::KEYS});
+        let error =
+            Store::resume(&path, Expected { prompts: &["a"], plans: &[&plan] }).unwrap_err();
+        assert!(error.chain().join(": ").contains("made by an older program"), "{error}");
+        assert!(crate::hint_of(&error).unwrap().starts_with("write to another file"), "{error}");
+    }
+
+    #[test]
     fn a_row_that_is_there_twice_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out.jsonl");

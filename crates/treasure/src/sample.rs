@@ -81,6 +81,17 @@ pub struct HeldOut {
 }
 
 /// A finished sample. Field names and order are the contract of the JSON row.
+///
+/// ```
+/// let session = treasure::Session::pocket()?;
+/// let found = session.prompt("The old dog").reward("length:1..9").length(3).run()?;
+/// assert_eq!(found.text, format!("{}{}", found.prompt, found.continuation));
+/// assert!(found.reward <= 1.0 && found.cost.nfe > 0);
+/// // A row is this, and reads as one again.
+/// let row = serde_json::to_string(&found).unwrap();
+/// assert_eq!(serde_json::from_str::<treasure::Sample>(&row).unwrap().text, found.text);
+/// # Ok::<(), treasure::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// The version of these fields.

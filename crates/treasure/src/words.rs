@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 use treasure_core::StepEvent;
 
-use crate::{Compared, Cost, Frame, HeldOut, Reading, Sample};
+use crate::{Compared, Cost, Frame, HeldOut, Reading, Sample, Scored};
 
 /// A count with thousands separators: `1,733`.
 pub fn count(n: u64) -> String {
@@ -203,6 +203,39 @@ pub fn time_left(elapsed: f64, done: usize, all: usize) -> String {
             format!("{} left  ", seconds(left))
         }
     }
+}
+
+impl Scored {
+    /// A reward, what it means and what it is of, then its parts if there are several.
+    pub fn lines(&self, reading: Reading) -> String {
+        let ids = || format!("{:?}", self.ids.as_deref().unwrap_or_default());
+        let what = self.text.clone().unwrap_or_else(ids);
+        let remark = reading.short_remark(self.reward);
+        let line = format!("{}{remark}   {what}", reward(self.reward));
+        match self.rewards.len() > 1 {
+            true => format!("{line}\n  parts {}", scores(&self.rewards)),
+            false => line,
+        }
+    }
+}
+
+/// What a model needs ([`crate::needs()`]), with its memory as written.
+pub fn needs(needs: &Value, memory: &str) -> String {
+    let number = |name: &str| needs[name].as_f64().unwrap_or(0.0);
+    let tokens = &needs["tokens"];
+    let mut text = format!(
+        "\nto run it here: {memory} of memory; about {:.3} s a model call of {tokens} tokens (at {:.0} Gop/s, measured now)",
+        number("seconds_a_pass"),
+        number("operations_per_second") / 1e9,
+    );
+    for (name, cost) in needs["methods"].as_object().into_iter().flatten() {
+        text += &format!(
+            "\n  {name:8}  {:.3} s a token ({} model calls for {tokens}), rewards aside",
+            cost["seconds_a_token"].as_f64().unwrap_or(0.0),
+            cost["nfe"],
+        );
+    }
+    text
 }
 
 /// Named scores on one line.

@@ -9,7 +9,7 @@ use std::{
 
 use clap::Args;
 use serde_json::json;
-use treasure::{Field, Group, Plan, Session, SessionOptions, words};
+use treasure::{Field, Group, Plan, Session, SessionOptions};
 use treasure_eval::throughput::{Line, Throughput, TimedSearch, peak_gflops};
 
 use crate::{
@@ -85,9 +85,7 @@ impl Bench {
             }
             return Ok(Verdict::Done);
         }
-        let cells: Vec<Vec<String>> = lines.iter().map(cells).collect();
-        let header = ["what", "batch", "length", "median", "fastest", "slowest", "per second"];
-        print::line(words::table(&header, &cells, &[false, true, true, true, true, true, true]))?;
+        print::line(Line::table(&lines))?;
         common.say(format!("\n{threads} threads, median of {rounds} rounds, {what}"));
         Ok(Verdict::Done)
     }
@@ -105,17 +103,4 @@ fn searches(bench: &Throughput, requests: impl BufRead) -> Outcome<Verdict> {
         print::line(serde_json::to_string(&bench.search(&asked).context(place)?)?)?;
     }
     Ok(Verdict::Done)
-}
-
-fn cells(line: &Line) -> Vec<String> {
-    let ms = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
-    vec![
-        line.what.to_string(),
-        line.batch.to_string(),
-        line.length.to_string(),
-        ms(line.seconds),
-        ms(line.fastest),
-        ms(line.slowest),
-        words::count(line.per_second.round() as u64),
-    ]
 }

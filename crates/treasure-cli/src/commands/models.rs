@@ -157,30 +157,13 @@ impl Inspect {
             print::line(format!("{:width$}  {}", row[0], row[1]))?;
         }
         match row.get("needs") {
-            Some(needs) => print::line(in_words(needs)),
+            Some(needs) => {
+                let memory = DecimalBytes(needs["memory_bytes"].as_u64().unwrap_or(0));
+                print::line(words::needs(needs, &memory.to_string()))
+            }
             None => Ok(()),
         }
     }
-}
-
-/// What a model needs, for people.
-fn in_words(needs: &Value) -> String {
-    let number = |name: &str| needs[name].as_f64().unwrap_or(0.0);
-    let tokens = &needs["tokens"];
-    let mut text = format!(
-        "\nto run it here: {} of memory; about {:.3} s a model call of {tokens} tokens (at {:.0} Gop/s, measured now)",
-        DecimalBytes(needs["memory_bytes"].as_u64().unwrap_or(0)),
-        number("seconds_a_pass"),
-        number("operations_per_second") / 1e9,
-    );
-    for (name, cost) in needs["methods"].as_object().into_iter().flatten() {
-        text += &format!(
-            "\n  {name:8}  {:.3} s a token ({} model calls for {tokens}), rewards aside",
-            cost["seconds_a_token"].as_f64().unwrap_or(0.0),
-            cost["nfe"],
-        );
-    }
-    text
 }
 
 /// A value for people.

@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, path::Path};
 
 use clap::Args;
 use serde_json::json;
-use treasure::{Field, Group, Guess, Plan, Predicted, Session, words};
+use treasure::{Field, Group, Guess, Plan, Predicted, Session};
 
 use crate::{
     Verdict,
@@ -76,18 +76,10 @@ impl Predict {
                 print::line("")?;
             }
             for position in positions {
-                let choices: Vec<_> = position.top.iter().map(shown).collect();
+                let choices: Vec<_> = position.top.iter().map(Guess::to_string).collect();
                 print::line(format!("position {}   {}", position.position, choices.join("   ")))?;
             }
         }
         Ok(Verdict::Done)
     }
-}
-
-fn shown(guess: &Guess) -> String {
-    let token = match &guess.token {
-        Some(token) => format!("{token:?}"),
-        None => guess.id.to_string(),
-    };
-    format!("{token} {}", words::probability(guess.logprob.exp()))
 }

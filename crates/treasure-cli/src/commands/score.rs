@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use treasure::{Field, Plan, Request, Session, SessionOptions, words};
+use treasure::{Field, Plan, Request, Session, SessionOptions};
 
 use crate::{
     Verdict,
@@ -88,13 +88,7 @@ impl Score {
                 print::line(serde_json::to_string(&scored)?)?;
                 continue;
             }
-            let what =
-                scored.text.unwrap_or_else(|| format!("{:?}", scored.ids.unwrap_or_default()));
-            let remark = plan.reading().short_remark(scored.reward);
-            print::line(format!("{}{remark}   {what}", words::reward(scored.reward)))?;
-            if scored.rewards.len() > 1 {
-                print::line(format!("  parts {}", words::scores(&scored.rewards)))?;
-            }
+            print::line(scored.lines(plan.reading()))?;
             if scored.detail["truncated"] == true {
                 common.say("note: the text is longer than the judge reads; it saw the beginning");
             }

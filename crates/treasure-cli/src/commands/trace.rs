@@ -1,6 +1,9 @@
 //! `treasure trace view`: the tree of one's own search, as a page.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -9,6 +12,7 @@ use treasure_eval::report;
 use crate::{
     Verdict,
     failure::{Failure, Outcome},
+    input,
     options::common::Common,
     output::print,
 };
@@ -35,10 +39,10 @@ Example:
 /// Which trace, and where its page goes.
 #[derive(Args, Debug)]
 pub struct View {
-    /// A file that --trace wrote
+    /// A file that --trace wrote; `-` is standard input
     #[arg(value_name = "FILE.jsonl")]
     pub file: PathBuf,
-    /// The page [default: FILE.html]
+    /// The page [default: FILE.html, trace.html for `-`]
     #[arg(long, value_name = "FILE.html")]
     pub out: Option<PathBuf>,
 }
@@ -47,13 +51,14 @@ impl Trace {
     /// Does it.
     pub fn run(&self, common: &Common) -> Outcome<Verdict> {
         let Action::View(view) = &self.action;
-        let trees = report::read_trace(&view.file)?;
+        let trees = report::read_trace_text(&input::read(&view.file)?, &view.file)?;
         if trees.is_empty() {
             let message = format!("{}: expected a search, got an empty file", view.file.display());
             return Err(Failure::new(message).hint("write one with generate --trace FILE.jsonl"));
         }
-        let out = view.out.clone().unwrap_or_else(|| view.file.with_extension("html"));
-        let title = format!("{}", view.file.file_name().unwrap_or_default().display());
+        let named = if view.file.as_os_str() == "-" { Path::new("trace") } else { &view.file };
+        let out = view.out.clone().unwrap_or_else(|| named.with_extension("html"));
+        let title = format!("{}", named.file_name().unwrap_or_default().display());
         fs::write(&out, report::tree_page(&title, &trees))
             .map_err(|error| Failure::new(error).context(format!("{}", out.display())))?;
         let (page, count) = (out.display(), trees.len());

@@ -14,6 +14,7 @@ use treasure::{
     words::{self, Standing},
 };
 
+use super::view::view;
 use crate::failure::{Failure, Outcome};
 
 /// What is shown; shared by all samples in flight.
@@ -113,28 +114,5 @@ impl Screen {
             .map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
         self.show(view(&frame.text, &Standing::from(frame).line(0.0), width, height));
         ControlFlow::Continue(())
-    }
-}
-
-/// A text and a line below it, as they fit on a screen: its end where it has too many lines.
-fn view(text: &str, below: &str, width: usize, height: usize) -> String {
-    // Control characters of a generated text must not steer the terminal.
-    let text: String = text.chars().filter(|c| *c == '\n' || !c.is_control()).collect();
-    let mut lines = textwrap::wrap(&text, width.saturating_sub(1).max(1));
-    lines.push(below.into());
-    let hidden = lines.len().saturating_sub(height.saturating_sub(1).max(1));
-    lines[hidden..].join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_view_fits_the_screen_in_wide_scripts_too_and_steers_nothing() {
-        assert_eq!(view("the cat sat\x1b[2J", "b", 9, 10), "the cat\nsat[2J\nb");
-        // Each of these characters is two columns wide.
-        assert_eq!(view("猫猫猫猫猫", "b", 7, 10), "猫猫猫\n猫猫\nb");
-        assert_eq!(view("a b c d", "below", 2, 4), "c\nd\nbelow");
     }
 }

@@ -10,4 +10,5 @@ mod pocket;
 mod refine;
 mod serve;
 mod support;
+mod view;
 mod words;

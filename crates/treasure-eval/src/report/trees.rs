@@ -66,7 +66,11 @@ pub fn trees(run: &Finished) -> Result<Vec<Tree>> {
 
 /// The trees of a trace, one a search, in the order of the file.
 pub fn read(path: &Path) -> Result<Vec<Tree>> {
-    let text = fs::read_to_string(path).map_err(at(path, "reading"))?;
+    read_text(&fs::read_to_string(path).map_err(at(path, "reading"))?, path)
+}
+
+/// The same of a text; `path` is where it came from, for messages.
+pub fn read_text(text: &str, path: &Path) -> Result<Vec<Tree>> {
     let mut trees: Vec<Tree> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let damaged = |error: serde_json::Error| Error::Row {

@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use treasure::{Hint as _, Session, SessionOptions, models::Resolver};
+use sha2::{Digest as _, Sha256};
+use treasure::{Hint as _, Request, Session, SessionOptions, models::Resolver};
 use treasure_eval::{
     commands::{RunOptions, run_plan},
     config::{Config, Size},
     plan::{Overrides, Plan},
+    row::Row,
     run::{Said, Talk},
     store::Finished,
 };
@@ -19,8 +21,8 @@ fn planned(text: &str) -> treasure_eval::Result<Plan> {
     Plan::new(&Config::parse("test", text)?, Size::Quick, &Overrides::default())
 }
 
-#[test]
-fn a_judge_that_is_optimised_reported_and_screens_is_loaded_once() {
+/// An experiment on the shipped models by path: a screened tree and unguided text.
+fn by_path() -> Plan {
     let judge = "hf:../../assets/pocket/judge-sentiment#negative";
     let text = format!(
         r#"
@@ -52,15 +54,60 @@ fn a_judge_that_is_optimised_reported_and_screens_is_loaded_once() {
         method = "base"
         "#
     );
+    planned(&text).unwrap()
+}
+
+#[test]
+fn a_judge_that_is_optimised_reported_and_screens_is_loaded_once() {
     let folder = tempfile::tempdir().unwrap();
     let session = Session::new(Resolver::new(), SessionOptions::default());
-    let done = run(&session, planned(&text).unwrap(), &options(folder.path(), "0/1", false));
+    let done = run(&session, by_path(), &options(folder.path(), "0/1", false));
     assert_eq!(done.unwrap().ran, 2);
     // Denoiser, judge and scorer.
     assert_eq!(session.store().loaded(), 3);
     let rows = Finished::read(folder.path()).unwrap().rows;
     let screened = rows.iter().find(|row| row.variant.starts_with("treasure")).unwrap();
     assert!(screened.samples[0].cost.proxy_calls > 0, "{screened:?}");
+}
+
+#[test]
+fn a_row_is_reproduced_by_a_request_that_is_its_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::new(Resolver::new(), SessionOptions::default());
+    let plan = by_path();
+    run(&session, plan.clone(), &options(folder.path(), "0/1", false)).unwrap();
+    let rows = Finished::read(folder.path()).unwrap().rows;
+    let row = rows.iter().find(|row| row.variant.starts_with("treasure")).unwrap();
+    let variant = plan.variants.iter().find(|variant| variant.id == row.variant).unwrap();
+
+    // As it is printed and stored, and read again by another door, on models of its own.
+    let printed = plan.asked(variant, Some(0)).unwrap().to_value().to_string();
+    let request = Request::from_value(serde_json::from_str(&printed).unwrap()).unwrap();
+    let request = Request { prompt: Some(plan.prompts[row.prompt].clone()), ..request };
+    let again = Session::new(Resolver::new(), SessionOptions::default());
+    let found = again.ask(request).run().unwrap();
+    let sample = &row.samples[0];
+    assert_eq!(found.continuation, sample.continuation);
+    assert_eq!(found.tokens, sample.tokens);
+    assert_eq!(Some(found.reward), sample.value);
+    assert_eq!(found.cost.nfe, sample.cost.nfe);
+}
+
+/// Without the seconds, which differ. The models are exact tables, so that no kernel has a say.
+#[test]
+fn the_rows_of_a_small_run_keep_their_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    uninterrupted(folder.path());
+    let digest = Finished::read(folder.path()).unwrap().rows.iter().fold(
+        Sha256::new(),
+        // The fingerprint is the plan's, which holds the version of the program.
+        |digest, row| {
+            let row = Row { plan: String::new(), ..row.canonical() };
+            digest.chain_update(serde_json::to_vec(&row).unwrap())
+        },
+    );
+    let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(digest, "DIGEST");
 }
 
 #[test]

@@ -84,6 +84,20 @@ impl Cpu {
     }
 }
 
+impl Precision {
+    /// What a user asks for: a name, or `auto` for the fastest that this machine multiplies in hardware without
+    /// giving up floating point: bf16 with AMX, or with AVX512_BF16 where AMD made it, f32 elsewhere.
+    pub fn chosen(name: &str) -> Result<Self> {
+        match name {
+            "auto" if Isa::best().prefers_bf16() => Ok(Self::Bf16),
+            "auto" => Ok(Self::F32),
+            name => name.parse().map_err(|_| {
+                Error::expected("precision", "auto, f32, bf16 or int8", format!("{name:?}"))
+            }),
+        }
+    }
+}
+
 impl Executor for Cpu {
     fn facts(&self) -> Facts {
         Facts {

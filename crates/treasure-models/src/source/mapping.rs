@@ -1,6 +1,8 @@
 //! A file as the system pages it in: nothing is read before it is looked at, and what was looked at can be let go of.
 //!
-//! The file must not be shortened while it is mapped: reading a page that is gone ends the process.
+//! Assumed of the file, which nothing here can enforce: nobody changes or shortens it while it is mapped. A change
+//! by another process may show in the bytes, even between two looks, and reading a page that is gone ends the
+//! process. Replacing a file by renaming another over it is safe: the mapping keeps the old one.
 
 use std::fs::File;
 
@@ -10,7 +12,8 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: the pages are never written, and belong to this value until it is dropped.
+// SAFETY: this process never writes the pages, which belong to this value until it is dropped; that no other
+// process changes the file meanwhile is assumed (see above).
 unsafe impl Send for Mapping {}
 // SAFETY: as above; any number of threads may read.
 unsafe impl Sync for Mapping {}
@@ -50,7 +53,8 @@ impl Mapping {
 
     /// The bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: `start` is a mapping of `len` bytes that lives as long as `self` and is never written.
+        // SAFETY: `start` is a mapping of `len` bytes that lives as long as `self`. This process never writes it;
+        // that nobody else changes or shortens the file meanwhile is assumed (see above).
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 }
@@ -68,5 +72,27 @@ impl Drop for Mapping {
 impl std::fmt::Debug for Mapping {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Mapping({} bytes)", self.len)
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_is_the_whole_file_on_any_thread_even_after_another_took_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().join("weights"), dir.path().join("other"));
+        let bytes: Vec<u8> = (0..10_000u32).map(|n| n as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        std::fs::write(&other, b"else").unwrap();
+        let mapped = Mapping::of(&File::open(&path).unwrap(), 10_000).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        let same = || assert_eq!(mapped.bytes(), bytes);
+        std::thread::scope(|scope| {
+            scope.spawn(same);
+            scope.spawn(same);
+        });
+        assert!(Mapping::of(&File::open(&path).unwrap(), 0).is_none());
     }
 }

@@ -93,7 +93,7 @@ fn labels_come_from_the_config_or_are_made_up_like_transformers_does() {
 fn a_window_cuts_the_text_and_keeps_the_special_tokens() {
     let text = "Once upon a time the president said: it's good!";
     let whole = load("roberta_cls").ids(text).unwrap();
-    let cut = load("roberta_cls").with_max_length(8).ids(text).unwrap();
+    let cut = load("roberta_cls").ids_within(&[text], 8).unwrap().remove(0);
     assert_eq!(cut.len(), 8);
     assert_eq!(cut[..7], whole[..7]);
     assert_eq!(cut[7], *whole.last().unwrap());
@@ -105,7 +105,9 @@ fn a_text_beyond_the_longest_sequence_is_an_error_without_a_window() {
     let long = "lake ".repeat(200);
     let error = model.log_probs(&[&long]).unwrap_err();
     assert!(error.to_string().contains("at most 64 tokens"), "{error}");
-    assert!(model.with_max_length(64).log_probs(&[&long]).is_ok());
+    let cut = model.ids_within(&[&long], usize::MAX).unwrap();
+    assert_eq!(cut[0].len(), 64);
+    assert!(model.log_probs_ids(&[&cut[0]]).is_ok());
 }
 
 #[test]

@@ -23,8 +23,8 @@ pub struct ClassifierReward {
 
 impl ClassifierReward {
     /// A reward called `name`. `label` is a name in any case or an index; a classifier of one label needs none.
-    /// Texts are cut to `window` tokens, if there is one, special tokens included, which the classifier must have
-    /// been told ([`Classifier::with_max_length`]).
+    /// Texts are cut to `window` tokens, if there is one, special tokens included: rewards with different
+    /// windows share a classifier.
     pub fn new(
         name: impl Into<String>,
         classifier: Arc<Classifier>,
@@ -49,11 +49,7 @@ impl ClassifierReward {
     }
 
     fn values(&self, texts: &[&str]) -> treasure_models::Result<Vec<Vec<f64>>> {
-        if self.value != ValueKind::Raw {
-            return self.classifier.log_probs(texts);
-        }
-        let ids = texts.iter().map(|text| self.classifier.ids(text));
-        let ids = ids.collect::<treasure_models::Result<Vec<_>>>()?;
+        let ids = self.classifier.ids_within(texts, self.max_tokens)?;
         self.rows(&ids.iter().map(Vec::as_slice).collect::<Vec<_>>())
     }
 
@@ -94,7 +90,7 @@ impl TextReward for ClassifierReward {
             return Ok(Window::Whole);
         }
         let tokens = || {
-            let ids = self.classifier.ids(text)?;
+            let ids = self.classifier.ids_within(&[text], self.max_tokens)?.swap_remove(0);
             if ids.len() < self.max_tokens {
                 return Ok(Window::Whole);
             }

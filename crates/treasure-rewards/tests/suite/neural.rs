@@ -5,9 +5,9 @@ use std::{path::Path, sync::Arc};
 use crate::support::{build, build_with, close, failure, quick, score};
 use proptest::prelude::*;
 use treasure_core::Key;
-use treasure_models::{Classifier, LoadOptions, Resolver, Scorer};
+use treasure_models::{Classifier, LoadOptions, ModelStore, Resolver, Scorer};
 use treasure_rewards::{
-    Composite, Range, RewardOptions, Spec, TextOptions, TextReward, neural::NelboReward,
+    Composite, Range, RewardOptions, Rewards, Spec, TextOptions, TextReward, neural::NelboReward,
 };
 use treasure_testkit::JointTable;
 use treasure_text::Conventions;
@@ -206,6 +206,25 @@ fn the_reference_window_of_a_classifier_is_48_tokens_and_two_special_ones() {
     assert_eq!(reward.seen(&longer).expect("a window"), seen);
     assert_eq!(reward.score(&[seen]).expect("a score"), [wanted]);
     assert_ne!(reward.seen(&text.replace("lake", "road")).expect("a window"), seen);
+}
+
+#[test]
+fn two_windows_share_a_classifier() {
+    let store = Arc::new(ModelStore::new(Resolver::new()));
+    let built = |options| {
+        let spec = format!("hf:{}#2", roberta()).parse::<Spec>().expect("a spec");
+        Rewards::new(store.clone(), options).build(&spec).expect("a reward")
+    };
+    let (narrow, wide) = (built(fk()), built(quick()));
+    assert_eq!(store.loaded(), 1);
+    let text = &format!(
+        "\n\nThe lake was quiet.{0}{0}",
+        " The lake was quiet, and the horse was near the road."
+    );
+    let score = |reward: &Composite| reward.score(&[text]).expect("a score");
+    assert_ne!(score(&narrow), score(&wide), "each looks through its own window");
+    assert_eq!(score(&narrow), score(&build_with(&format!("hf:{}#2", roberta()), fk()).unwrap()));
+    assert_eq!(store.loaded(), 1);
 }
 
 /// Writes a small GPT-2 with made-up weights and the classifier's tokenizer.

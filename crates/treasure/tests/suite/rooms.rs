@@ -73,6 +73,33 @@ fn the_picture_in_the_docs_is_this_one() {
     }
 }
 
+/// The packages that a library needs without its default features, as cargo resolves them for this machine.
+fn lean(package: &str) -> BTreeSet<String> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let asked = ["tree", "--no-default-features", "--offline", "--locked", "-e", "normal"];
+    let listed = std::process::Command::new(env!("CARGO"))
+        .current_dir(crates)
+        .args(asked)
+        .args(["--prefix", "none", "--format", "{p}", "-p", package])
+        .output()
+        .unwrap();
+    let failed = String::from_utf8_lossy(&listed.stderr);
+    assert!(listed.status.success(), "{failed}");
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    listed.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
+}
+
+#[test]
+fn without_features_no_http_client_is_in_the_tree() {
+    for package in ["treasure", "treasure-models", "treasure-rewards"] {
+        let packages = lean(package);
+        assert!(packages.contains("treasure-core"), "{package}: {packages:?}");
+        for client in ["ureq", "rustls", "hf-hub", "jsonschema"] {
+            assert!(!packages.contains(client), "{client} is under {package}");
+        }
+    }
+}
+
 #[test]
 fn the_readme_the_documentation_and_the_example_show_one_program() {
     let (_, program) = include_str!("../../examples/steer.rs").split_once("\n\n").unwrap();

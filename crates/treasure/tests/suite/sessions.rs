@@ -280,6 +280,19 @@ fn constraints_hold_of_what_a_session_writes() {
 
 #[cfg(feature = "pocket")]
 #[test]
+fn a_judge_under_the_windows_of_a_preset_and_without_them_is_loaded_once() {
+    let session = Session::pocket().unwrap();
+    let ask = session.prompt("The dog").method("fk").set("preset", "fk").set("particles", 2);
+    let ask = ask.reward("sentiment=negative").judge("accuracy:sentiment=negative").length(8);
+    assert!(ask.run().unwrap().held_out.is_some());
+    // What the run loaded, of which the judge without a window is one.
+    let loaded = session.store().loaded();
+    session.score("sentiment=negative", &["The dog barked."]).unwrap();
+    assert_eq!(session.store().loaded(), loaded);
+}
+
+#[cfg(feature = "pocket")]
+#[test]
 fn the_six_lines_work() {
     let session = Session::pocket().unwrap();
     let found =

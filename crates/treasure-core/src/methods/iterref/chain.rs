@@ -81,11 +81,12 @@ impl Refined {
     fn round(&mut self, cx: &mut Context<'_, '_>) -> Flow<()> {
         let mut now = self.at.clone();
         let own = match self.value {
-            Some(value) => value,
-            None => self.values(cx, &mut now)?.first().copied().unwrap_or(f64::NEG_INFINITY),
+            Some(value) => Some(value),
+            None => self.values(cx, &mut now)?.first().copied(),
         };
         self.at.clone_from(&now);
-        self.value = Some(own);
+        self.value = own;
+        let Some(own) = own else { return Ok(()) };
         let current = &now[0];
         let start = cx.problem.start();
         let generated: Vec<usize> =

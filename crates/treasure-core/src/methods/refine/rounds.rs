@@ -45,8 +45,13 @@ impl Rounds {
         Self { options, method, done: 0, last: start, at, current: None, best: None }
     }
 
-    /// Searches from a state with the inner method.
-    fn search(&self, cx: &mut Context<'_, '_>, from: MaskedSeq, key: Key) -> Flow<Finished> {
+    /// Searches from a state with the inner method; nothing if it ends without a score.
+    fn search(
+        &self,
+        cx: &mut Context<'_, '_>,
+        from: MaskedSeq,
+        key: Key,
+    ) -> Flow<Option<Finished>> {
         let inside = cx.problem.continue_from(from).with_answer(AnswerKind::Final);
         let found = match self.method.search().run(&inside, key, &mut Silent) {
             Ok(found) => found,
@@ -59,15 +64,17 @@ impl Rounds {
         if let Some(reason) = found.stopped {
             return Err(Halt::Stop(reason));
         }
-        let own = finished(found.tokens, found.reward.unwrap_or(f64::NEG_INFINITY));
+        let Some(reward) = found.reward else { return Ok(None) };
         // A search may have scored a better text on its way than it ends with.
         let greedy = self.options.accept == Accept::Greedy;
-        let better = found.best_seen.filter(|seen| greedy && seen.reward > own.reward);
-        Ok(better.map_or(own, |seen| finished(seen.tokens, seen.reward)))
+        let better = found.best_seen.filter(|seen| greedy && seen.reward > reward);
+        let (tokens, reward) =
+            better.map_or((found.tokens, reward), |seen| (seen.tokens, seen.reward));
+        Ok(Some(finished(tokens, reward)))
     }
 
     /// The text to begin with: what was given, or what the inner method writes.
-    fn first(&self, cx: &mut Context<'_, '_>) -> Flow<Finished> {
+    fn first(&self, cx: &mut Context<'_, '_>) -> Flow<Option<Finished>> {
         match cx.problem.given() {
             Some(tokens) => {
                 let tokens = tokens.to_vec();
@@ -77,8 +84,7 @@ impl Rounds {
                     Ok(rewards) => rewards.first().copied(),
                     Err(_) => cx.problem.best_reward(),
                 };
-                let rewards = scored?;
-                Ok(finished(tokens, rewards.first().copied().unwrap_or(f64::NEG_INFINITY)))
+                Ok(scored?.first().map(|&reward| finished(tokens, reward)))
             }
             None => {
                 let start = (**cx.problem.start()).clone();
@@ -152,7 +158,7 @@ impl Rounds {
                 self.search(cx, whole.remask(masked), key)?
             }
         };
-        self.offered(cx, new, key)
+        new.map_or(Ok(()), |new| self.offered(cx, new, key))
     }
 }
 
