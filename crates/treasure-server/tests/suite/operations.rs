@@ -171,7 +171,14 @@ async fn metrics_count_what_was_done() {
     let app = toy::app(toy::options());
     let answer = complete(&app, slow(8)).await.ok();
     complete(&app, json!({"prompt": 3})).await;
-    let answered = get(&app, "/metrics").await;
+    // An answer is there a moment before its search has left.
+    let answered = loop {
+        let answered = get(&app, "/metrics").await;
+        if answered.text().contains("\ntreasure_searches_running 0\n") {
+            break answered;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
     assert!(answered.header("content-type").starts_with("application/openmetrics-text"));
     let text = answered.text();
     let has = |line: &str| assert!(text.lines().any(|own| own == line), "{line}\n{text}");
