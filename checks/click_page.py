@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 
 from browser import Browser, check
@@ -25,7 +26,7 @@ window.began = performance.now();
 
 # The page's own modules, on inputs that a run does not bring.
 MODULES = """
-const [{split, join, fragment, fromFragment, holes, predict, FALLBACK}, {events}] = await Promise.all(
+const [{split, join, fragment, fromFragment, holes, predict, body, learnPlan, FIRST}, {events}] = await Promise.all(
   ['request.js', 'stream.js'].map((name) => import(new URL(name, location.href).href)));
 const wrong = [];
 const same = (what, got, wanted) => JSON.stringify(got) === JSON.stringify(wanted) || wrong.push(`${what}: ${JSON.stringify(got)}`);
@@ -33,11 +34,14 @@ for (const spec of ['cola', 'sentiment=negative + 0.5*perplexity', "regex:'a+ b 
   "contains:don't,stop + cola", 'regex:(a + 0.25*cola', '1e-7*perplexity', "regex:'it''s + x' + cola"]) same(spec, join(split(spec)), spec);
 same('parts', split("0.5*regex:'a + b' + min(cola, x + y)"), [{weight: 0.5, spec: "regex:'a + b'"}, {weight: 1, spec: 'min(cola, x + y)'}]);
 for (const odd of ['é ░ & # % + =', '"><script>', '\\n\\t', '😀']) {
-  const settings = {...FALLBACK, model: 'm', prompt: odd, template: odd, reward: odd, matches: odd, judge: odd, extra: odd, prior: 0.123, seed: 7, mode: 'fill'};
-  same('link', Object.entries(fromFragment(fragment(settings), FALLBACK)).sort(), Object.entries(settings).sort());
+  const settings = {...FIRST, model: 'm', prompt: odd, template: odd, reward: odd, matches: odd, judge: odd, extra: odd, prior: 0.123, seed: 7, mode: 'fill'};
+  same('link', Object.entries(fromFragment(fragment(settings), FIRST)).sort(), Object.entries(settings).sort());
 }
 same('holes', [holes('a [MASK] b [MASK:12].'), holes('a')], [13, 0]);
-same('cost', predict({...FALLBACK, beam_width: 5, tree_width: 2, max_tokens: 48, min_p: 0}), {nfe: 95, reward_calls: 475, fewer: false});
+same('cost', predict({...FIRST, beam_width: 5, tree_width: 2, max_tokens: 48, min_p: 0}), {nfe: 95, reward_calls: 475, fewer: false});
+same('nothing moved, nothing sent', body({...FIRST, model: 'm', reward: 'cola'}), {model: 'm', prompt: 'The old dog', seed: 0, treasure: {reward: 'cola'}});
+same('a moved slider is sent, also to 0', body({...FIRST, model: 'm', reward: '', prior: 0, beam_width: 7}).treasure, {beam_width: 7, prior: 0});
+same('a link without numbers leaves them to the plan', fromFragment('#v=1&prompt=a', {...FIRST, beam_width: 9}).beam_width, null);
 const bytes = new TextEncoder().encode(': hello\\r\\n\\r\\ndata: {"a":"é░"}\\r\\n\\r\\ndata:1\\ndata: 2\\n\\n\\rdata: [DONE]\\r\\r\\n');
 for (const size of [1, 2, 3, 7, 1000]) {
   const pieces = [];
@@ -68,7 +72,7 @@ class Page:
     def open(self, fragment=SHORT.format(16)):
         self.browser.open("about:blank")
         self.browser.open(self.address + fragment)
-        self.browser.until("the page is ready", "return document.querySelectorAll('[data-testid=reward-chip]').length > 0")
+        self.browser.until("the page is ready", "return document.querySelectorAll('[data-testid=reward-chip]').length > 0 && document.querySelector('#form').dataset.plan === 'known'")
 
     def state(self, wanted, seconds=60):
         self.browser.until(f"the text is {wanted}", f"{STATE} === arguments[0]", wanted, seconds=seconds)
@@ -96,6 +100,10 @@ class Page:
 def watch_a_search(page):
     browser = page.browser
     page.open("")
+    judge = browser.run("return document.querySelector('#set-judge').value")
+    offered = json.load(urllib.request.urlopen(page.address + "v1/rewards"))["data"]
+    check(f"and a second opinion that the search does not see: {judge}", judge == next(each.get("held_out", "") for each in offered if each["id"] == "sentiment=negative"))
+    check("the documentation is one click away", urllib.request.urlopen(browser.run("return document.querySelector('nav a').href")).status == 200)
     check("an example is filled in", browser.run(f"return document.querySelector('{at('prompt')}').value") != "")
     page.open()
     cost = "return document.querySelector('[data-testid=predicted]').textContent"
@@ -121,6 +129,32 @@ def watch_a_search(page):
     check(f"the cost is told: {spent}", re.search(r"\d+ model calls? · \d[\d,]* judge calls? · [\d.]+ s", spent))
     check("the reward is a number", re.search(r"\d", browser.run(f"return document.querySelector('{at('reward-value')}').textContent")))
     return text
+
+
+def follow_the_reward(page):
+    """The defaults are the plan's for the reward, and none is sent that nobody chose."""
+    browser = page.browser
+    names = ["beam_width", "tree_width", "prior", "min_p", "min_length"]
+    shown = "return arguments[0].map((name) => document.querySelector(`#set-${name}`).placeholder)"
+    sent = "document.querySelector('#as-json').click(); const made = JSON.parse(document.querySelector('[data-testid=export]').textContent).request; document.querySelector('#as-json').click(); return made"
+    for reward in ("contains:river,hat", "sentiment=negative", "sentiment=negative + 0.5*perplexity", "perplexity"):
+        page.open("#" + urllib.parse.urlencode({"v": 1, "mode": "continue", "prompt": "The old dog", "reward": reward}))
+        with urllib.request.urlopen(f"{page.address}v1/schema?{urllib.parse.urlencode({'reward': reward})}") as told:
+            plan = json.load(told)["properties"]
+        wanted = [str(plan[name]["default"]) for name in names]
+        browser.until(f"the defaults of {reward}", f"return ({shown[7:]}).map(Number).join() === arguments[1]", names, ",".join(f"{float(each):g}" for each in wanted), seconds=5)
+        check(f"the fields show what {reward} takes: {', '.join(wanted)}", True)
+        check("and send none of it", browser.run(sent)["treasure"] == {"reward": reward})
+    browser.type("#set-beam_width", "6")
+    check("a number that was typed is sent", browser.run(sent)["treasure"] == {"reward": "perplexity", "beam_width": 6})
+    browser.run("const field = document.querySelector('#set-beam_width'); field.value = ''; field.dispatchEvent(new Event('input', {bubbles: true}))")
+    check("and left to the plan again once it is gone", browser.run(sent)["treasure"] == {"reward": "perplexity"})
+    page.open("#" + urllib.parse.urlencode({"v": 1, "mode": "continue", "prompt": "The old dog", "reward": "contains:river,hat", "max_tokens": 4, "min_length": 2}))
+    page.write()
+    page.state("done")
+    took = browser.run("document.querySelector('#as-json').click(); const made = JSON.parse(document.querySelector('[data-testid=export]').textContent).answer.plan; document.querySelector('#as-json').click(); return made")
+    plain = json.load(urllib.request.urlopen(f"{page.address}v1/schema?reward=contains:river,hat"))["properties"]
+    check(f"a search for words takes their beam of {took['beam_width']}", all(took[name] == plain[name]["default"] for name in names[:4]))
 
 
 def names(page):
@@ -336,11 +370,12 @@ def main(browser, address):
     take_away(page)
     break_it(page)
     fill_and_stop(page)
+    follow_the_reward(page)
     look(page)
     if locked := os.environ.get("LOCKED"):
         unlock(page, locked)
     # A refused request is told by the browser, too; anything else is ours.
-    log = [message for message in browser.console() if not re.search(r"v1/completions .*status of (400|422|5\d\d)|status of 401", message)]
+    log = [message for message in browser.console() if not re.search(r"v1/completions .*status of (400|422|5\d\d)|v1/schema\?reward=.*sentimnt.*status of 400|status of 401", message)]
     check("no errors in the console" + "".join("\n        " + message for message in log), not log)
     outside = [url for url in asked + browser.requests() if not url.startswith((address, locked or address, "data:", "about:"))]
     check(f"no request to anywhere else {outside or ''}", not outside)

@@ -1,5 +1,8 @@
 """OpenAI's Python client against the server: completions, chat, streaming, errors."""
 
+import json
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -36,6 +39,9 @@ def completions(client):
           answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens > 12)
     check(f"ours beside it: reward {choice.treasure['reward']:.3f}, {choice.treasure['cost']['nfe']} model calls",
           choice.treasure["plan"]["seed"] == 3)
+    line = [os.environ["TREASURE"], "generate", ASK["prompt"], "--json", "--seed", "3", "--length", "12", "--min-length", "6", "--reward", OWN["reward"]]
+    alone = json.loads(subprocess.run(line, capture_output=True, check=True).stdout.splitlines()[0])
+    check("the command line writes the same text, for the same reward", (alone["continuation"], alone["reward"]) == (choice.text, choice.treasure["reward"]))
     many = client.completions.create(**{**ASK, "prompt": ["The old dog", "A girl"], "n": 2})
     check("prompt lists and n", [each.index for each in many.choices] == [0, 1, 2, 3] and many.choices[0].text == choice.text)
     raw = client.completions.with_raw_response.create(**ASK)

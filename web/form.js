@@ -1,8 +1,8 @@
 // The form: settings in and out of the fields, rewards as chips, refusals beside the field they belong to.
 
 import { byId, make } from "./dom.js";
-import { count, known } from "./reading.js";
-import { holes, join, predict, split } from "./request.js";
+import { count, heldOut, known } from "./reading.js";
+import { PLANNED, holes, join, predict, split, taken } from "./request.js";
 
 const NUMBERS = ["beam_width", "tree_width", "prior", "min_p", "max_tokens", "min_length", "seed"];
 const SLIDERS = ["beam_width", "tree_width", "prior", "min_p"];
@@ -18,6 +18,9 @@ let lacking = []; // options that the server does not have: hidden, unless a lin
 // The prompt and the template wait for each other when the mode changes.
 const waiting = { continue: "", fill: "" };
 let changed = () => {};
+let rewarded = () => {};
+// The second opinion that the page proposed, until somebody writes another.
+let proposed = null;
 
 // A name of its own, lest a field hide a property of the form (`form.matches`).
 const field = (name) => byId(`set-${name}`);
@@ -27,6 +30,42 @@ const mode = () => document.querySelector("input[name=mode]:checked").value;
 
 export const onChange = (listener) => {
   changed = listener;
+};
+
+// Told whenever the reward is another; the defaults follow it.
+export const onReward = (listener) => {
+  rewarded = listener;
+};
+
+// A judge that no search is paid for, beside the first reward that has one.
+const propose = () => {
+  if (proposed === null || field("judge").value !== proposed) return;
+  proposed = parts.map(({ spec }) => heldOut(spec)).find(Boolean) ?? "";
+  field("judge").value = proposed;
+};
+
+// Proposes one from here on.
+export const proposing = () => {
+  proposed = "";
+  propose();
+  refresh();
+};
+
+// What the plan takes stands in the fields that are empty.
+export const planned = () => {
+  const none = Object.fromEntries(PLANNED.map((name) => [name, null]));
+  for (const name of PLANNED) field(name).placeholder = String(taken(none, name) ?? "");
+  for (const name of SLIDERS) {
+    const usual = Number(taken(none, name));
+    if (usual > Number(slide(name).max)) slide(name).max = String(usual);
+    if (field(name).value === "") slide(name).value = String(taken(none, name) ?? slide(name).min);
+  }
+  refresh();
+};
+
+const reward = () => {
+  propose();
+  rewarded(join(parts));
 };
 
 const refresh = () => {
@@ -43,13 +82,19 @@ const refresh = () => {
   changed(settings);
 };
 
-// The settings as they stand. Numbers that are none are NaN; `faults` names them.
+// The settings as they stand: null where a field is left to the plan. Numbers that are none are NaN; `faults` names them.
 export const read = () => {
   waiting[mode()] = prompt.value;
   const settings = { mode: mode(), prompt: waiting.continue, template: waiting.fill, reward: join(parts) };
   for (const name of TEXTS) settings[name] = field(name).value;
-  for (const name of NUMBERS) settings[name] = field(name).value.trim() === "" ? NaN : Number(field(name).value);
+  for (const name of NUMBERS) settings[name] = number(name);
   return settings;
+};
+
+const number = (name) => {
+  const { value, validity } = field(name);
+  if (value.trim() !== "") return Number(value);
+  return PLANNED.includes(name) && !validity.badInput ? null : NaN;
 };
 
 // What keeps these settings from being sent, as refusals.
@@ -59,7 +104,7 @@ export const faults = (settings) => {
     if (settings.mode === "fill" && (name === "max_tokens" || name === "min_length")) continue;
     const param = name === "max_tokens" || name === "seed" ? name : `treasure.${name}`;
     const fits = name === "prior" || name === "min_p" ? Number.isFinite : Number.isSafeInteger;
-    if (!fits(settings[name])) found.push({ param, message: `expected ${fits === Number.isFinite ? "a number" : "a whole number"}, got ${field(name).value || "nothing"}` });
+    if (settings[name] !== null && !fits(settings[name])) found.push({ param, message: `expected ${fits === Number.isFinite ? "a number" : "a whole number"}, got ${field(name).value || "nothing"}` });
   }
   if (settings.mode === "fill" && !holes(settings.template)) {
     found.push({ param: "treasure.template", message: "expected a hole, got none", hint: "Write [MASK:5] where five tokens should go." });
@@ -75,16 +120,18 @@ export const write = (settings) => {
   prompt.value = waiting[settings.mode];
   for (const name of TEXTS) if (name !== "model") field(name).value = settings[name];
   model(settings.model);
-  for (const name of NUMBERS) field(name).value = String(settings[name]);
-  for (const name of SLIDERS) slide(name).value = String(settings[name]);
+  for (const name of NUMBERS) field(name).value = String(settings[name] ?? "");
+  for (const name of SLIDERS) slide(name).value = String(taken(settings, name) ?? "");
   for (const name of ["prior", "min_p", "matches", "judge"]) {
     field(name).closest("[data-param]").hidden = lacking.includes(name) && !settings[name];
   }
   parts = split(settings.reward);
+  proposed = null;
   if (settings.matches || settings.judge || settings.extra) byId("more").open = true;
   list();
   clear();
   refresh();
+  reward();
 };
 
 // A model that a link names and the server lacks is still asked for: the server says what it has.
@@ -117,6 +164,7 @@ const list = () => {
         part.weight = event.target.value.trim() === "" ? NaN : Number(event.target.value);
         clear();
         refresh();
+        reward();
       },
     })),
     make("button", { type: "button", "aria-label": `Remove ${part.spec}`, onclick: () => remove(at) }, "✕"))));
@@ -130,6 +178,7 @@ const remove = (at) => {
   clear();
   list();
   refresh();
+  reward();
   (chips.querySelectorAll(".chip button")[Math.min(at, parts.length - 1)] ?? add).focus();
 };
 
@@ -140,6 +189,7 @@ const push = (text) => {
   clear();
   list();
   refresh();
+  reward();
 };
 
 // Takes in a reward that was typed and not yet added.
@@ -212,7 +262,7 @@ for (const name of SLIDERS) {
     field(name).value = event.target.value;
   });
   field(name).addEventListener("input", (event) => {
-    slide(name).value = event.target.value;
+    slide(name).value = event.target.value || event.target.placeholder;
   });
 }
 byId("form").addEventListener("input", (event) => {

@@ -40,6 +40,8 @@ const drop = (record, act) => {
   list(act);
 };
 
+const width = ({ settings, answer }, name) => settings[name] ?? answer.plan?.[name] ?? "–";
+
 const when = (time) => new Date(time).toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" });
 
 // `act` has what can be done with a record: open and pin.
@@ -47,7 +49,7 @@ const list = (act) => {
   byId("history").replaceChildren(...records.map((record) => make("li", {},
     make("button", { type: "button", class: "open", "data-testid": "history-item", onclick: () => act.open(record) },
       make("span", { class: "score" }, total(record.answer).shown), " ", make("span", { class: "start" }, record.text),
-      make("small", {}, `${record.settings.reward || "no reward"} · ${record.settings.beam_width} × ${record.settings.tree_width} · seed ${record.settings.seed} · ${when(record.when)}`)),
+      make("small", {}, `${record.settings.reward || "no reward"} · ${width(record, "beam_width")} × ${width(record, "tree_width")} · seed ${record.settings.seed} · ${when(record.when)}`)),
     make("button", { type: "button", "aria-label": "Pin to compare", title: "Pin to compare", onclick: () => act.pin(record) }, "Pin"),
     make("button", { type: "button", "aria-label": "Remove from history", title: "Remove", onclick: () => drop(record, act) }, "✕"))));
   const clear = make("button", { type: "button", onclick: () => { records = []; store(); list(act); } }, "Clear history");

@@ -5,7 +5,7 @@ import * as form from "./form.js";
 import * as past from "./history.js";
 import * as keep from "./keep.js";
 import { count, learn, number, spent } from "./reading.js";
-import { body, defaults, fragment, fromFragment, pieces } from "./request.js";
+import { FIRST, body, fragment, fromFragment, learnPlan, pieces, taken } from "./request.js";
 import * as results from "./results.js";
 import { Run } from "./run.js";
 import { Refusal, frames, json } from "./stream.js";
@@ -14,7 +14,7 @@ import * as text from "./text.js";
 import "./theme.js";
 import * as tree from "./tree.js";
 
-let base = defaults(null);
+let base = FIRST;
 let traced = false; // whether the server can send the tree
 let run = null; // the search on the screen
 let record = null; // the finished result on the screen
@@ -28,7 +28,8 @@ const key = () => keep.get("sessionStorage", "treasure.key") ?? "";
 
 const preview = (settings) => {
   if (run || record) return;
-  const masks = Number.isSafeInteger(settings.max_tokens) ? Math.min(Math.max(settings.max_tokens, 0), 400) : 0;
+  const length = taken(settings, "max_tokens");
+  const masks = Number.isSafeInteger(length) ? Math.min(Math.max(length, 0), 400) : 0;
   text.show(settings.mode === "fill" ? pieces(settings.template) : [{ text: settings.prompt }, ...Array(masks).fill(null)]);
   byId("masks-left").textContent = count(document.querySelectorAll("#text .mask").length);
 };
@@ -221,6 +222,32 @@ const act = {
   },
 };
 
+// The defaults follow the reward: asked for once it stands still for a moment. A reward that is wrong keeps those before it;
+// Write tells what is wrong.
+const plans = new Map();
+let wanted = null, pause = 0;
+const follow = (reward) => {
+  if (reward === wanted) return;
+  wanted = reward;
+  clearTimeout(pause);
+  byId("form").dataset.plan = "asked";
+  const ask = async () => {
+    let schema = plans.get(reward) ?? null;
+    try {
+      schema ??= await json(`v1/schema${reward ? `?reward=${encodeURIComponent(reward)}` : ""}`, { key: key() });
+      plans.set(reward, schema);
+    } catch {
+      // Write tells it.
+    }
+    if (reward !== wanted) return;
+    if (schema) learnPlan(schema);
+    form.planned();
+    byId("form").dataset.plan = "known";
+  };
+  if (plans.has(reward)) ask();
+  else pause = setTimeout(ask, 150);
+};
+
 const fromLink = () => {
   const settings = fromFragment(location.hash, base);
   if (!settings) return false;
@@ -258,21 +285,26 @@ const begin = async () => {
   try {
     const [models, rewards, schema] = await Promise.all(["v1/models", "v1/rewards", "v1/schema"].map((path) => json(path, { key: key() })));
     learn(rewards.data);
-    base = { ...defaults(schema), model: models.data[0]?.id ?? "" };
+    learnPlan(schema);
+    base = { ...FIRST, model: models.data[0]?.id ?? "" };
     traced = "trace" in (schema.properties ?? {});
     form.offer(models.data, rewards.data, schema);
+    wanted = null;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     fail(error);
     return;
   }
-  if (!fromLink()) form.write(base);
-  else byId("general").append(make("p", { class: "notice passing" }, "From a link. Press Write to run it again."));
+  if (!fromLink()) {
+    form.write(base);
+    form.proposing();
+  } else byId("general").append(make("p", { class: "notice passing" }, "From a link. Press Write to run it again."));
   text.state("idle");
   past.begin(act);
 };
 
 form.onChange(preview);
+form.onReward(follow);
 results.waiting();
 tree.begin(null, "The tree grows here.");
 take.begin(() => ({ settings: form.read(), record, run: record && run, keyed: key() !== "" }),

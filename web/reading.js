@@ -22,6 +22,9 @@ export const learn = (rewards) => {
 export const known = (spec) =>
   catalogue.find((entry) => entry.id === spec) ?? catalogue.find((entry) => entry.id.endsWith(":") && spec.startsWith(entry.id)) ?? null;
 
+// The judge beside a reward that no search for it is paid for, if there is one.
+export const heldOut = (spec) => known(spec)?.held_out ?? null;
+
 const WEIGHT = /^([-+.\d][-+.\w]*)\s*\*\s*(.*)$/s;
 
 export const unweighted = (spec) => WEIGHT.exec(spec)?.[2] ?? spec;

@@ -1,29 +1,29 @@
 // What a run is asked for: settings ↔ request body ↔ link, and the nominal cost.
 // Guarantee: a link gives back the settings it was made from; the page sends nothing that the link lacks.
 
+// Left to the server's plan where nobody moved them: such a setting is null and is not sent.
+export const PLANNED = ["beam_width", "tree_width", "prior", "min_p", "max_tokens", "min_length"];
 const NUMBERS = ["beam_width", "tree_width", "prior", "min_p", "max_tokens", "min_length", "seed"];
 const TEXTS = ["model", "prompt", "template", "reward", "matches", "judge", "extra"];
 
-// Used where the server's schema names no default.
-export const FALLBACK = {
+// A first visit: an example, and nothing decided.
+export const FIRST = {
   model: "", prompt: "The old dog", template: "", reward: "sentiment=negative + 0.5*perplexity", matches: "", judge: "", extra: "",
-  beam_width: 5, tree_width: 2, prior: 0, min_p: 0, max_tokens: 48, min_length: 24, seed: 0, mode: "continue",
+  ...Object.fromEntries(PLANNED.map((name) => [name, null])), seed: 0, mode: "continue",
 };
 
 let known = null;
+let plan = {};
 
-// Settings with the defaults of the server's JSON Schema. The example prompt and reward stay ours.
-export const defaults = (schema) => {
-  const found = { ...FALLBACK };
+// What the server's plan takes where a request says nothing, by its JSON Schema for the reward in question.
+export const learnPlan = (schema) => {
   known = schema?.properties ?? null;
-  for (const name of ["beam_width", "tree_width", "prior", "min_p", "min_length"]) {
-    const value = schema?.properties?.[name]?.default;
-    if (typeof value === "number") found[name] = value;
-  }
-  const length = schema?.properties?.length?.default;
-  if (typeof length === "number") found.max_tokens = length;
-  return found;
+  const told = (name) => known?.[name === "max_tokens" ? "length" : name]?.default ?? null;
+  plan = Object.fromEntries(PLANNED.map((name) => [name, told(name)]));
 };
+
+// A setting, or what the plan takes for it; null if neither is known.
+export const taken = (settings, name) => settings[name] ?? plan[name] ?? null;
 
 // The settings as OpenAI's completions body. Throws a SyntaxError if the extra options are no JSON object.
 export const body = (settings) => {
@@ -33,13 +33,13 @@ export const body = (settings) => {
   if (settings.reward) own.reward = settings.reward;
   for (const name of ["beam_width", "tree_width", "prior", "min_p"]) {
     // A server that does not know an option does what its 0 asks for.
-    if (settings[name] !== 0 || !known || name in known) own[name] = settings[name];
+    if (settings[name] !== null && (settings[name] !== 0 || !known || name in known)) own[name] = settings[name];
   }
-  if (!fill) own.min_length = settings.min_length;
+  if (!fill && settings.min_length !== null) own.min_length = settings.min_length;
   if (settings.matches) own.matches = settings.matches;
   if (settings.judge) own.judge = [settings.judge];
   const made = { model: settings.model, prompt: fill ? "" : settings.prompt };
-  if (!fill) made.max_tokens = settings.max_tokens;
+  if (!fill && settings.max_tokens !== null) made.max_tokens = settings.max_tokens;
   made.seed = settings.seed;
   made.treasure = { ...own, ...extra(settings) };
   return made;
@@ -65,7 +65,7 @@ export const rival = (settings, method, options = {}) => {
 export const fragment = (settings) => {
   const parts = new URLSearchParams({ v: "1", mode: settings.mode });
   for (const name of TEXTS) if (settings[name]) parts.set(name, settings[name]);
-  for (const name of NUMBERS) parts.set(name, String(settings[name]));
+  for (const name of NUMBERS) if (settings[name] !== null) parts.set(name, String(settings[name]));
   return "#" + parts;
 };
 
@@ -75,6 +75,8 @@ export const fromFragment = (text, over) => {
   if (parts.get("v") !== "1") return null;
   const found = { ...over, mode: parts.get("mode") === "fill" ? "fill" : "continue" };
   for (const name of TEXTS) found[name] = parts.get(name) ?? (name === "model" ? over.model : "");
+  // What a link does not say is left to the plan.
+  for (const name of PLANNED) found[name] = null;
   for (const name of NUMBERS) {
     const value = Number(parts.get(name) ?? "");
     if (parts.get(name) && Number.isFinite(value)) found[name] = value;
@@ -109,10 +111,10 @@ export const predict = (settings) => {
   } catch {
     return null;
   }
-  const n = settings.mode === "fill" ? holes(settings.template) : more.length ?? settings.max_tokens;
-  const [b, m] = [more.beam_width ?? settings.beam_width, more.tree_width ?? settings.tree_width];
+  const n = settings.mode === "fill" ? holes(settings.template) : more.length ?? taken(settings, "max_tokens");
+  const [b, m] = ["beam_width", "tree_width"].map((name) => more[name] ?? taken(settings, name));
   if (method !== "treasure" || ![n, b, m].every((x) => Number.isInteger(x) && x > 0)) return null;
-  return { nfe: 1 + (n - 1) * m, reward_calls: b + (n - 1) * b * m, fewer: (more.min_p ?? settings.min_p) > 0 };
+  return { nfe: 1 + (n - 1) * m, reward_calls: b + (n - 1) * b * m, fewer: (more.min_p ?? taken(settings, "min_p")) > 0 };
 };
 
 // A reward specification as weighted parts, and back. `+` divides only between spaces and outside of quotes, functions and
@@ -151,7 +153,8 @@ const weighed = (text) => {
 export const join = (parts) => parts.map(({ weight, spec }) => (weight === 1 ? spec : `${weight}*${spec}`)).join(" + ");
 
 // What stands between two settings, as [name, from, to].
+// Where one of them leaves a number to the plan, `from` and `to` may say what it was.
 export const differences = (from, to) =>
   ["mode", ...TEXTS, ...NUMBERS]
-    .filter((name) => String(from[name]) !== String(to[name]) && !(name === (to.mode === "fill" ? "prompt" : "template") && from.mode === to.mode))
-    .map((name) => [name.replace("_", " "), String(from[name]) || "–", String(to[name]) || "–"]);
+    .filter((name) => String(from[name] ?? "") !== String(to[name] ?? "") && !(name === (to.mode === "fill" ? "prompt" : "template") && from.mode === to.mode))
+    .map((name) => [name.replace("_", " "), String(from[name] ?? "") || "–", String(to[name] ?? "") || "–"]);

@@ -2,7 +2,7 @@
 
 import { byId, make } from "./dom.js";
 import { count, number, reading, spent, total, unweighted } from "./reading.js";
-import { differences, holes, rival } from "./request.js";
+import { PLANNED, differences, holes, rival, taken } from "./request.js";
 import { json } from "./stream.js";
 
 const BEST_OF = 16;
@@ -85,7 +85,7 @@ export const show = async (record, { ask, key, alive }) => {
       place.replaceChildren(make("b", {}, name), make("span", { class: "hint" }, ` could not be written: ${error.message}`));
     }
   };
-  const masks = record.settings.mode === "fill" ? holes(record.settings.template) : record.settings.max_tokens;
+  const masks = record.settings.mode === "fill" ? holes(record.settings.template) : settled(record).max_tokens ?? taken(record.settings, "max_tokens");
   const more = make("button", {
     type: "button",
     onclick: async () => {
@@ -96,6 +96,11 @@ export const show = async (record, { ask, key, alive }) => {
   beside.append(more);
   if (ask) await rivals("Unguided", "base", {});
 };
+
+// The settings of a record, with what its plan took where they say nothing.
+const settled = ({ settings, answer }) => ({
+  ...settings, ...Object.fromEntries(PLANNED.map((name) => [name, settings[name] ?? answer.plan?.[name === "max_tokens" ? "length" : name] ?? null])),
+});
 
 const card = (name, record, other) =>
   make("article", {}, make("h3", {}, name), record ? prose(record, other) : make("p", { class: "hint" }, "Change something and write again."),
@@ -111,7 +116,7 @@ export const compare = (pinned, present, unpin) => {
   byId("compare").hidden = !pinned;
   if (!pinned) return;
   const other = present === pinned ? null : present;
-  const changes = other ? differences(pinned.settings, other.settings) : [];
+  const changes = other ? differences(settled(pinned), settled(other)) : [];
   const gain = other ? other.answer.reward - pinned.answer.reward : NaN;
   byId("compare-body").replaceChildren(
     make("div", { class: "two" }, card("Pinned", pinned, other), card("Now", other, pinned)),

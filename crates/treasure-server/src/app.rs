@@ -11,7 +11,9 @@ use std::{
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use treasure::{Plan, Result, Session, SessionOptions, rewards::Interrupt, text::TextModel};
+use treasure::{
+    Plan, Request, Result, Session, SessionOptions, rewards::Interrupt, text::TextModel,
+};
 
 use crate::{
     catalogue,
@@ -74,7 +76,7 @@ impl App {
             _ => options.max_queue.div_ceil(2),
         };
         let pool = Pool::new(session.options().in_flight, options.max_queue, max_lane)?;
-        let schema = schema::treasure(&limits);
+        let schema = schema::treasure(&limits, schema::defaults(&Request::default())?);
         let openapi = crate::openapi::document(&schema, &limits);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Arc::new(Self {
@@ -101,7 +103,7 @@ impl App {
             let plan = Plan::new(&model.base)?;
             self.session.model(&plan.model, &plan.load)?;
         }
-        let rewards = catalogue::rewards(&self.session, &self.policy.named);
+        let rewards = catalogue::rewards(&self.session, &self.policy);
         let _ = self.rewards.set(json!({"object": "list", "data": rewards}));
         self.ready.store(true, Ordering::SeqCst);
         Ok(())
@@ -179,6 +181,16 @@ impl App {
 
     pub(crate) fn max_seconds(&self) -> f64 {
         self.options.max_seconds
+    }
+
+    /// Refuses a text that is too long to be read.
+    pub(crate) fn check_text(&self, param: &str, text: &str) -> refusal::Result<()> {
+        let (most, got) = (self.options.max_prompt, text.len());
+        if got > most {
+            let message = format!("expected at most {most} bytes, got {got}");
+            return Err(Refusal::field(param, message));
+        }
+        Ok(())
     }
 
     pub(crate) fn schema(&self) -> &Value {

@@ -20,8 +20,6 @@ use crate::{
     spell::Shown,
 };
 
-/// Bytes of a prompt, of a suffix and of a template; no model reads more.
-pub(crate) const PROMPT: usize = 1 << 18;
 /// Stop texts, and bytes of each.
 const STOPS: (usize, usize) = (16, 256);
 /// Methods that follow a single text, whose committed tokens are those of the answer.
@@ -129,10 +127,7 @@ pub(crate) fn read(app: &App, api: Api, body: &[u8]) -> Result<Ask> {
             .map(|text| ("suffix", text))
             .chain(template.iter().map(|text| ("treasure.template", text))),
     ) {
-        if text.len() > PROMPT {
-            let message = format!("expected at most {PROMPT} bytes, got {}", text.len());
-            return Err(Refusal::field(name, message));
-        }
+        app.check_text(name, text)?;
     }
     let stop = stops(&mut fields)?;
     let stream = streaming(&mut fields, &mut own)?;

@@ -1,7 +1,9 @@
 //! The rewards that a request can name, for whoever chooses among them.
 
 use serde_json::{Value, json};
-use treasure::{Plan, Reading, Request, Session};
+use treasure::{Plan, Reading, Request, Session, held_out_judge, rewards::Spec};
+
+use crate::policy::Policy;
 
 /// Name, description, and of a scheme an example to start from.
 const REWARDS: &[(&str, &str, Option<&str>)] = &[
@@ -20,7 +22,7 @@ const REWARDS: &[(&str, &str, Option<&str>)] = &[
 ];
 
 /// What there is, in the order to offer it; shipped judges that this build lacks are left out.
-pub(crate) fn rewards(session: &Session, named: &[String]) -> Vec<Value> {
+pub(crate) fn rewards(session: &Session, policy: &Policy) -> Vec<Value> {
     let mut found = Vec::new();
     for (id, description, example) in REWARDS {
         let spec = example.unwrap_or(id);
@@ -34,10 +36,18 @@ pub(crate) fn rewards(session: &Session, named: &[String]) -> Vec<Value> {
             if let Some(example) = example {
                 entry["example"] = (*example).into();
             }
+            let judge = held_out_judge(spec).filter(|judge| {
+                let allowed =
+                    judge.parse::<Spec>().is_ok_and(|judge| policy.check(&judge, "judge").is_ok());
+                allowed && session.score(judge, &[]).is_ok()
+            });
+            if let Some(judge) = judge {
+                entry["held_out"] = judge.into();
+            }
             found.push(entry);
         }
     }
-    for name in named {
+    for name in &policy.named {
         let id = format!("own:{name}");
         let value = value(&id);
         let description = "made known by the operator";

@@ -4,6 +4,13 @@ use serde_json::{Map, Value};
 
 use crate::refusal::{Refusal, Result};
 
+#[cfg(test)]
+thread_local! {
+    /// The outer fields that were asked for, whether or not they were there.
+    pub(crate) static READ: std::cell::RefCell<std::collections::BTreeSet<String>> =
+        std::cell::RefCell::default();
+}
+
 /// What is left of a body.
 pub(crate) struct Fields {
     map: Map<String, Value>,
@@ -37,6 +44,10 @@ impl Fields {
 
     /// A field as it is; `null` is no value.
     pub fn value(&mut self, name: &str) -> Option<Value> {
+        #[cfg(test)]
+        if self.under.is_empty() {
+            READ.with_borrow_mut(|read| read.insert(name.to_owned()));
+        }
         self.map.shift_remove(name).filter(|value| !value.is_null())
     }
 

@@ -151,6 +151,11 @@ impl Metrics {
         self.search_seconds.get_or_create(&method).inc_by(sample.cost.seconds.max(0.0));
     }
 
+    /// Texts were scored outside of a search.
+    pub fn scored(&self, texts: usize) {
+        self.reward_calls.inc_by(texts as u64);
+    }
+
     /// Prompts were read.
     pub fn read(&self, tokens: usize) {
         self.prompt_tokens.inc_by(tokens as u64);

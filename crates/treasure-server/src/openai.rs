@@ -51,6 +51,24 @@ pub(crate) const NEUTRAL: &[Neutral] = &[
         instead: "leave it out; treasure.min_p drops unlikely tokens",
     },
     Neutral {
+        name: "min_p",
+        fits: |value| is(value, 0.0),
+        expected: "0",
+        instead: "say it as treasure.min_p: the share of the likeliest token's probability that a token needs",
+    },
+    Neutral {
+        name: "top_k",
+        fits: |value| is(value, 0.0) || is(value, -1.0),
+        expected: "0 or -1",
+        instead: "leave it out; treasure.beam_width is how many tokens are tried",
+    },
+    Neutral {
+        name: "repetition_penalty",
+        fits: |value| is(value, 1.0),
+        expected: "1",
+        instead: "leave it out; treasure.variety rewards distinct words",
+    },
+    Neutral {
         name: "presence_penalty",
         fits: |value| is(value, 0.0),
         expected: "0",
@@ -124,9 +142,8 @@ pub(crate) const NEUTRAL: &[Neutral] = &[
     },
 ];
 
-/// Takes OpenAI's remaining fields. Names that nobody knows are left alone, unless they look like
-/// something of ours that stands in the wrong place.
-pub(crate) fn take(mut fields: Fields) -> Result<()> {
+/// Takes the fields that stand for nothing here.
+pub(crate) fn settle(fields: &mut Fields) -> Result<()> {
     for name in NOTED {
         fields.value(name);
     }
@@ -140,6 +157,13 @@ pub(crate) fn take(mut fields: Fields) -> Result<()> {
                 .with_hint(neutral.instead));
         }
     }
+    Ok(())
+}
+
+/// Takes OpenAI's remaining fields. Names that nobody knows are left alone, unless they look like
+/// something of ours that stands in the wrong place.
+pub(crate) fn take(mut fields: Fields) -> Result<()> {
+    settle(&mut fields)?;
     for (name, value) in fields.rest() {
         if value.is_null() {
             continue;

@@ -138,6 +138,10 @@ fn paths() -> Value {
     ] {
         let ok = json!({"description": what, "content": content(kind, schema)});
         let mut get = json!({"summary": what, "responses": {"200": ok}});
+        if path == "/v1/schema" {
+            let what = "Tell the defaults of a search for this reward.";
+            get["parameters"] = json!([{"name": "reward", "in": "query", "description": what, "schema": {"type": "string"}}]);
+        }
         if path.ends_with("{id}") {
             get["parameters"] = json!([{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}]);
         }
@@ -187,17 +191,21 @@ fn common(limits: &Limits) -> Map<String, Value> {
         ),
         ("treasure".to_owned(), reference("Treasure")),
     ]);
-    for name in NOTED {
-        fields.insert((*name).to_owned(), json!({"description": "Taken and not looked at."}));
-    }
-    for neutral in NEUTRAL {
-        let description = format!("Only {}.", neutral.expected);
-        fields.insert(neutral.name.to_owned(), json!({"description": description}));
-    }
+    let length = fields["max_tokens"].clone();
+    fields.insert("max_completion_tokens".into(), length);
+    fields.extend(settled());
     for name in constraint::FIELDS {
         fields.insert((*name).to_owned(), json!({"description": "The form of the output."}));
     }
     fields
+}
+
+/// What stands for nothing here.
+fn settled() -> impl Iterator<Item = (String, Value)> {
+    let noted = NOTED.iter().map(|name| (*name, "Taken and not looked at.".to_owned()));
+    let neutral =
+        NEUTRAL.iter().map(|neutral| (neutral.name, format!("Only {}.", neutral.expected)));
+    noted.chain(neutral).map(|(name, what)| (name.to_owned(), json!({"description": what})))
 }
 
 fn object(fields: Map<String, Value>, required: &[&str]) -> Value {
@@ -228,8 +236,6 @@ fn chat(limits: &Limits) -> Value {
         "required": ["role", "content"],
     });
     fields.insert("messages".into(), json!({"type": "array", "minItems": 1, "items": message}));
-    let length = fields["max_tokens"].clone();
-    fields.insert("max_completion_tokens".into(), length);
     object(fields, &["messages"])
 }
 
@@ -240,9 +246,12 @@ fn fim(limits: &Limits) -> Value {
     object(fields, &["prompt"])
 }
 
+/// What a finished text says by itself; a refinement refuses them.
+const LENGTHS: [&str; 3] = ["max_tokens", "max_completion_tokens", "min_tokens"];
+
 fn refine(limits: &Limits) -> Value {
     let mut fields = common(limits);
-    for other in ["max_tokens", "min_tokens"] {
+    for other in LENGTHS {
         fields.shift_remove(other);
     }
     let input = json!({
@@ -255,14 +264,14 @@ fn refine(limits: &Limits) -> Value {
 }
 
 fn score() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "input": {"type": ["string", "array"], "items": {"type": "string"}},
-            "reward": {"type": "string"},
-        },
-        "required": ["input", "reward"],
-    })
+    let input = json!({"type": ["string", "array"], "items": {"type": "string"}});
+    let mut fields = Map::from_iter([
+        ("input".to_owned(), input),
+        ("reward".to_owned(), json!({"type": "string"})),
+        ("model".to_owned(), json!({"description": "Taken and not looked at."})),
+    ]);
+    fields.extend(settled());
+    object(fields, &["input", "reward"])
 }
 
 fn answer(kind: &str, text: &str, schema: Value) -> Value {
@@ -315,4 +324,59 @@ fn error() -> Value {
         }},
         "required": ["error"],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use treasure::Session;
+
+    use super::*;
+    use crate::{
+        App, Chat, ServeOptions, Served,
+        ask::{self, Api},
+        fields::READ,
+        routes::score,
+    };
+
+    #[test]
+    fn every_field_that_a_route_reads_is_documented_and_no_other() {
+        let mut model = Served::new("pocket");
+        model.chat = Some(Chat::plain());
+        let options = ServeOptions { models: vec![model], quiet: true, ..ServeOptions::default() };
+        let app = App::new(options, &Session::pocket().unwrap()).unwrap();
+        let read = |api: Option<Api>, body: &Value| {
+            READ.take();
+            let body = body.to_string();
+            match api {
+                Some(api) => ask::read(&app, api, body.as_bytes()).map(drop),
+                None => score::read(&app, body.as_bytes()).map(drop),
+            }
+        };
+        let messages = json!([{"role": "user", "content": "hello"}]);
+        for (name, api, mut body) in [
+            ("CompletionRequest", Some(Api::Completions), json!({"prompt": "the dog"})),
+            ("ChatRequest", Some(Api::Chat), json!({"messages": messages})),
+            ("FimRequest", Some(Api::Fim), json!({"prompt": "the", "suffix": "."})),
+            ("RefineRequest", Some(Api::Refine), json!({"input": "the dog"})),
+            ("ScoreRequest", None, json!({"input": "the dog", "reward": "length:1..2"})),
+        ] {
+            read(api, &body).unwrap_or_else(|refusal| panic!("{name}: {}", refusal.to_value()));
+            let mut taken: BTreeSet<String> = READ.take();
+            if api == Some(Api::Refine) {
+                // Read to be refused.
+                for length in LENGTHS {
+                    assert!(taken.remove(length), "{length}");
+                    body[length] = 5.into();
+                    assert!(read(api, &body).is_err(), "{name} {length}");
+                    body[length] = Value::Null;
+                }
+            }
+            let schema = &app.openapi()["components"]["schemas"][name]["properties"];
+            let documented: BTreeSet<String> =
+                schema.as_object().unwrap().keys().cloned().collect();
+            assert_eq!(taken, documented, "{name}");
+        }
+    }
 }

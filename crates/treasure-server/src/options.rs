@@ -51,6 +51,10 @@ pub struct ServeOptions {
     pub max_seconds: f64,
     /// Bytes of a request's body.
     pub max_body: usize,
+    /// Bytes of a prompt, of a suffix, of a template and of a text to score.
+    pub max_prompt: usize,
+    /// Seconds that a stream is silent at most: a comment keeps it open.
+    pub silence_seconds: f64,
     /// The largest value of options, by name; only below `treasure::BOUNDS`. What is not named has a
     /// default that one machine can serve. `max_nfe` and `max_reward_calls` cap each search.
     pub limits: BTreeMap<String, u64>,
@@ -75,6 +79,8 @@ impl Default for ServeOptions {
             max_queue: 256,
             max_seconds: 120.0,
             max_body: 1 << 20,
+            max_prompt: 1 << 18,
+            silence_seconds: 10.0,
             limits: BTreeMap::new(),
             drain_seconds: 30.0,
             page: None,
@@ -102,9 +108,11 @@ impl ServeOptions {
                 return Err(Error::request(message).with_hint("name a model as ID=DIRECTORY"));
             }
         }
-        for (name, seconds) in
-            [("max_seconds", self.max_seconds), ("drain_seconds", self.drain_seconds)]
-        {
+        for (name, seconds) in [
+            ("max_seconds", self.max_seconds),
+            ("drain_seconds", self.drain_seconds),
+            ("silence_seconds", self.silence_seconds),
+        ] {
             if !(seconds > 0.0 && seconds <= 31_536_000.0) {
                 let message =
                     format!("{name}: expected more than 0 and at most a year, got {seconds}");

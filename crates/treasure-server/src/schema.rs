@@ -1,7 +1,7 @@
 //! The JSON Schema of the `treasure` key, made of the library's own tables.
 //!
 //! Guarantee: it has every field and every method's option that a request may use, and nothing else;
-//! defaults are those of a plan, largest values those that the server enforces.
+//! defaults are those of a plan for the reward in question, largest values those that the server enforces.
 
 use serde_json::{Map, Value, json};
 use treasure::{
@@ -14,17 +14,13 @@ use crate::{
     limits::{BUDGETS, Limits},
 };
 
-/// A reward that steers, so that the defaults are those of a steered search.
-const STEERING: &str = "sentiment=positive";
-
-/// The schema of the `treasure` key.
-pub(crate) fn treasure(limits: &Limits) -> Value {
+/// The schema of the `treasure` key, with such [`defaults`].
+pub(crate) fn treasure(limits: &Limits, defaults: Map<String, Value>) -> Value {
     let mut properties = Map::new();
     let withheld = |field: &Field| WITHHELD.iter().any(|(name, _)| *name == field.name);
     for field in FIELDS.iter().filter(|field| !withheld(field)) {
         properties.insert(field.name.to_owned(), described(field));
     }
-    let defaults = defaults();
     for name in Method::NAMES {
         let Some(method) = Method::named(name) else { continue };
         for (option, value) in method.options() {
@@ -65,21 +61,16 @@ pub(crate) fn treasure(limits: &Limits) -> Value {
     })
 }
 
-/// Every option of a plan that steers, and the reward of one that says nothing.
-fn defaults() -> Map<String, Value> {
-    let steering = Request { reward: Some(STEERING.into()), ..Request::default() };
-    let plan = |request: &Request| match Plan::new(request).map(|plan| plan.to_value()) {
-        Ok(Value::Object(plan)) => plan,
-        _ => Map::new(),
+/// Every option of the plan that a request gets: what it says, and the defaults of the rest, which
+/// follow its reward.
+pub(crate) fn defaults(request: &Request) -> treasure::Result<Map<String, Value>> {
+    let Value::Object(mut defaults) = Plan::new(request)?.to_value() else {
+        return Ok(Map::new());
     };
-    let mut defaults = plan(&steering);
-    if let Some(reward) = plan(&Request::default()).remove("reward") {
-        defaults.insert("reward".into(), reward);
-    }
     for own in ["judge", "template", "matches", "json_schema", "choices", "keys"] {
         defaults.shift_remove(own);
     }
-    defaults
+    Ok(defaults)
 }
 
 /// A field that is no method's option.
@@ -146,7 +137,7 @@ mod tests {
     #[test]
     fn every_field_has_a_type_and_every_default_fits_a_request() {
         let limits = Limits::new(&BTreeMap::new()).unwrap();
-        let schema = treasure(&limits);
+        let schema = treasure(&limits, defaults(&Request::default()).unwrap());
         let properties = schema["properties"].as_object().unwrap();
         for field in FIELDS {
             let withheld = WITHHELD.iter().any(|(name, _)| *name == field.name);
@@ -155,16 +146,21 @@ mod tests {
         for (name, schema) in properties {
             assert!(schema.get("type").is_some(), "{name} has no type");
         }
-        // The defaults of the tree search, said aloud, are the search that nobody described.
-        let said = ["beam_width", "tree_width", "prior", "min_p", "variety", "order", "length"];
-        let own: Map<String, Value> = said
-            .iter()
-            .map(|name| ((*name).to_owned(), properties[*name]["default"].clone()))
-            .chain([("reward".to_owned(), STEERING.into())])
-            .collect();
-        let aloud = Plan::new(&Request::from_value(own.into()).unwrap()).unwrap();
-        let plain = Request { reward: Some(STEERING.into()), ..Request::default() };
-        assert_eq!(aloud, Plan::new(&plain).unwrap());
+        // The defaults of a reward, said aloud, are the search that nobody described.
+        for reward in ["perplexity", "sentiment=positive", "contains:dog", "cola + length:3..9"] {
+            let plain = Request { reward: Some(reward.into()), ..Request::default() };
+            let schema = treasure(&limits, defaults(&plain).unwrap());
+            let said =
+                ["reward", "method", "beam_width", "tree_width", "prior", "min_p", "variety"];
+            let told: Map<String, Value> = said
+                .iter()
+                .chain(&["order", "length", "min_length", "select"])
+                .map(|name| ((*name).to_owned(), schema["properties"][*name]["default"].clone()))
+                .filter(|(_, default)| !default.is_null())
+                .collect();
+            let aloud = Plan::new(&Request::from_value(told.into()).unwrap()).unwrap();
+            assert_eq!(aloud, Plan::new(&plain).unwrap(), "{reward}");
+        }
         assert_eq!(properties["beam_width"]["maximum"], 64);
         assert_eq!(properties["reward"]["default"], "perplexity");
     }

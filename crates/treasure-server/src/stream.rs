@@ -36,8 +36,6 @@ use crate::{
     stop,
 };
 
-/// How long a stream is silent at most.
-const SILENCE: Duration = Duration::from_secs(10);
 /// Settled tokens that are held back: decoders look that far ahead.
 const AHEAD: usize = 2;
 
@@ -118,6 +116,7 @@ impl Teller {
     }
 
     async fn next(&mut self) -> Option<Bytes> {
+        let silence = Duration::from_secs_f64(self.app.options.silence_seconds);
         loop {
             if let Some(bytes) = self.out.pop_front() {
                 return Some(bytes);
@@ -125,7 +124,7 @@ impl Teller {
             if self.left == 0 {
                 return None;
             }
-            match tokio::time::timeout(SILENCE, self.mailbox.next()).await {
+            match tokio::time::timeout(silence, self.mailbox.next()).await {
                 Err(_) => return Some(Bytes::from_static(b": still here\n\n")),
                 Ok((search, letter)) => self.tell(search, letter),
             }

@@ -107,6 +107,9 @@ pub struct Work {
     /// Bytes of a request's body
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     pub max_body: usize,
+    /// Bytes of a prompt, a template or a text to score
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 18)]
+    pub max_prompt: usize,
     /// The largest value of an option (length, samples, beam_width, …), or of max_nfe and
     /// max_reward_calls for every search; may be repeated
     #[arg(long, value_name = "OPTION=N", value_parser = limit)]
@@ -149,10 +152,12 @@ impl Serve {
             max_queue: self.work.max_queue,
             max_seconds: self.work.max_seconds,
             max_body: self.work.max_body,
+            max_prompt: self.work.max_prompt,
             limits: self.work.limit.iter().cloned().collect(),
             drain_seconds: self.work.drain_seconds,
             page: self.page.clone(),
             quiet: common.quiet,
+            ..ServeOptions::default()
         })
     }
 }

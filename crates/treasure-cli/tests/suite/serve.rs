@@ -64,6 +64,18 @@ impl Server {
         stream
     }
 
+    /// The id that the answer to a request with such a header has.
+    fn id_of(&self, header: &str) -> String {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let line = "GET /v1/models HTTP/1.1";
+        write!(stream, "{line}\r\nhost: {}\r\n{header}connection: close\r\n\r\n", self.host)
+            .unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        let id = said.lines().find_map(|line| line.strip_prefix("x-request-id: "));
+        id.expect("an id").to_owned()
+    }
+
     fn get(&self, path: &str) -> (u16, Value) {
         answer(self.send("GET", path, ""))
     }
@@ -108,6 +120,11 @@ fn it_answers_and_ends_with_what_was_asked_answered() {
     assert_eq!(server.get("/health"), (200, json!({"status": "ok"})));
     let (status, said) = answer(server.ask(&completion(json!({"seed": 3}))));
     assert_eq!(status, 200, "{said}");
+    // A request's id is its client's, or one of the server's; the log has the same.
+    let own = server.id_of("x-request-id: my-own_1.2\r\n");
+    assert_eq!(own, "my-own_1.2");
+    let ids = [own, server.id_of(""), server.id_of("x-request-id: not \"sane\"\r\n")];
+    assert!(ids[1] != ids[2] && ids[1..].iter().all(|id| id.len() == 24), "{ids:?}");
     assert_eq!(said["model"], "tiny");
     assert_eq!(said["choices"][0]["treasure"]["plan"]["seed"], 3);
 
@@ -138,10 +155,14 @@ fn it_answers_and_ends_with_what_was_asked_answered() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     let events: Vec<&str> = log.iter().filter_map(|line| line["event"].as_str()).collect();
     // The one that came late is refused before the two are answered.
-    let expected = ["listening", "ready", "request", "draining", "request", "request", "stopped"];
+    let mut expected = vec!["listening", "ready"];
+    expected.extend(["request"; 4]);
+    expected.extend(["draining", "request", "request", "stopped"]);
     assert_eq!(events, expected, "{log:?}");
     let statuses: Vec<_> = log.iter().filter_map(|line| line["status"].as_u64()).collect();
-    assert_eq!(statuses, [200, 503, 200]);
+    assert_eq!(statuses, [200, 200, 200, 200, 503, 200]);
+    let logged: Vec<_> = log.iter().filter_map(|line| line["id"].as_str()).collect();
+    assert_eq!(logged[1..4], ids);
 }
 
 fn running(server: &Server) -> bool {

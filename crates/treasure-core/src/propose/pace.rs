@@ -76,7 +76,9 @@ impl Pace {
         match (self.block, state.masked().next()) {
             (Some(block), Some(mask)) => {
                 let (first, _) = Self::stretch(start);
-                first + ((mask - first.min(mask)) / block + 1) * block
+                // A block may be longer than any text.
+                let blocks = (mask - first.min(mask)) / block + 1;
+                first.saturating_add(blocks.saturating_mul(block))
             }
             _ => state.len(),
         }

@@ -3,13 +3,21 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Path, State},
+    extract::{Path, RawQuery, State},
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use serde_json::{Value, json};
+use treasure::{Plan, Request};
 
-use crate::{app::App, json::Json, metrics::CONTENT_TYPE, options::Served, refusal::Result};
+use crate::{
+    app::App,
+    json::Json,
+    metrics::CONTENT_TYPE,
+    options::Served,
+    refusal::{Refusal, Result},
+    schema,
+};
 
 fn model(app: &App, served: &Served) -> Value {
     json!({
@@ -34,8 +42,19 @@ pub(crate) async fn rewards(State(app): State<Arc<App>>) -> Result<Json> {
     Ok(Json(app.rewards()?.clone()))
 }
 
-pub(crate) async fn schema(State(app): State<Arc<App>>) -> Json {
-    Json(app.schema().clone())
+/// The schema; `?reward=SPEC` asks for the defaults that a search for that reward has.
+pub(crate) async fn schema(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Result<Json> {
+    let query = query.unwrap_or_default();
+    let mut asked = form_urlencoded::parse(query.as_bytes());
+    let Some((_, reward)) = asked.find(|(name, _)| name == "reward") else {
+        return Ok(Json(app.schema().clone()));
+    };
+    let request = Request { reward: Some(reward.into_owned()), ..Request::default() };
+    let wrong = |error: treasure::Error| Refusal::of_request(&error, &[("reward", "reward")]);
+    let plan = Plan::new(&request).map_err(wrong)?;
+    app.policy().check(&plan.reward, "reward")?;
+    let defaults = schema::defaults(&request).map_err(wrong)?;
+    Ok(Json(schema::treasure(app.limits(), defaults)))
 }
 
 pub(crate) async fn openapi(State(app): State<Arc<App>>) -> Json {

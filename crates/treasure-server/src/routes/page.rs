@@ -37,15 +37,22 @@ files!(
     "tree.js",
 );
 
+/// What the page links to: the documentation's pages about itself and about the server, as they are written.
+const DOCS: &[(&str, &[u8])] = &[
+    ("page.md", include_bytes!("../../../../docs/page.md")),
+    ("server.md", include_bytes!("../../../../docs/server.md")),
+];
+
 pub(crate) async fn index(state: State<Arc<App>>) -> Response {
     file(state, Path("index.html".into())).await
 }
 
 pub(crate) async fn file(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
-    let Some(&(name, embedded)) = FILES.iter().find(|(known, _)| *known == name) else {
+    let Some(&(name, embedded)) = FILES.iter().chain(DOCS).find(|(known, _)| *known == name) else {
         return crate::router::no_route(&format!("/{name}")).into_response();
     };
-    let content = match &app.options.page {
+    let own = app.options.page.as_ref().filter(|_| !name.ends_with(".md"));
+    let content = match own {
         None => Cow::Borrowed(embedded),
         Some(folder) => {
             let path = folder.join(name);
@@ -57,6 +64,8 @@ pub(crate) async fn file(State(app): State<Arc<App>>, Path(name): Path<String>) 
     };
     let kind = match name.rsplit('.').next() {
         Some("html") => "text/html; charset=utf-8",
+        // Browsers show this one.
+        Some("md") => "text/plain; charset=utf-8",
         Some("css") => "text/css; charset=utf-8",
         _ => "text/javascript; charset=utf-8",
     };

@@ -1,5 +1,5 @@
-//! Wrong requests, made from the server's own schema: none is a 500, none a panic. Two thousand in the
-//! check; `FUZZ_REQUESTS=20000 FUZZ_SEED=1` makes others.
+//! Wrong requests, made from the server's own schema: none is a 500, none a panic. Every documented field
+//! with every kind of value, and two thousand by chance in the check; `FUZZ_REQUESTS=20000 FUZZ_SEED=1` makes others.
 
 use std::collections::BTreeMap;
 
@@ -168,9 +168,8 @@ fn number(name: &str, otherwise: usize) -> usize {
     std::env::var(name).map_or(otherwise, |text| text.parse().expect(name))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wrong_requests_are_all_refused_politely() {
-    // Small, so that what happens to be right is quickly done.
+/// A server with limits so small that what happens to be right is quickly done.
+fn small() -> std::sync::Arc<treasure_server::App> {
     let limits = [
         ("length", 8),
         ("samples", 4),
@@ -188,9 +187,154 @@ async fn wrong_requests_are_all_refused_politely() {
         ("rounds", 4),
         ("final_rounds", 4),
     ];
-    let (wrong, first) = (number("FUZZ_REQUESTS", 2_000), number("FUZZ_SEED", 0) as u64);
     let limits: BTreeMap<String, u64> = limits.map(|(name, most)| (name.to_owned(), most)).into();
-    let app = toy::app(ServeOptions { limits, max_queue: 10_000, ..toy::options() });
+    toy::app(ServeOptions { limits, max_queue: 10_000, ..toy::options() })
+}
+
+/// One value of every kind, and those at the edges of numbers.
+fn kinds() -> Vec<Value> {
+    let values = json!([
+        null, true, false, 0, 1, -1, 0.5, 1e308, -1e308, u64::MAX, i64::MIN, "", "x", "1", [], ["a"], [1],
+        [null], {}, {"a": 1}, {"type": "x"}
+    ]);
+    values.as_array().unwrap().clone()
+}
+
+/// Puts a value at a pointer of a body; what is missing on the way is made.
+fn put(body: &mut Value, at: &[&str], value: Value) {
+    let mut place = body;
+    for name in at {
+        place = match name.parse::<usize>() {
+            Ok(index) => &mut place[index],
+            Err(_) => &mut place[*name],
+        };
+    }
+    *place = value;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_field_of_every_kind_is_answered_or_refused() {
+    let app = small();
+    let document = get(&app, "/openapi.json").await.ok();
+    let own = names(&document, "Treasure");
+    let message = json!([{"role": "user", "content": "the dog"}]);
+    let steered = json!({"reward": "contains:dog", "beam_width": 2});
+    let mut asked = Vec::new();
+    for (path, name, base) in [
+        (
+            "/v1/completions",
+            "CompletionRequest",
+            json!({"prompt": "the dog", "max_tokens": 3, "treasure": steered}),
+        ),
+        (
+            "/v1/chat/completions",
+            "ChatRequest",
+            json!({"messages": message, "max_tokens": 3, "treasure": steered}),
+        ),
+        (
+            "/v1/fim/completions",
+            "FimRequest",
+            json!({"prompt": "the", "suffix": ".", "max_tokens": 2, "treasure": steered}),
+        ),
+        (
+            "/v1/refine",
+            "RefineRequest",
+            json!({"input": "the old dog", "treasure": {"reward": "contains:cat", "rounds": 1}}),
+        ),
+        ("/v1/score", "ScoreRequest", json!({"input": "the dog", "reward": "contains:dog"})),
+    ] {
+        let mut places: Vec<Vec<String>> =
+            names(&document, name).into_iter().map(|name| vec![name]).collect();
+        let mut inner = |outer: &str, names: &[&str]| {
+            let under = names.iter().map(|name| format!("{outer}/{name}"));
+            places.extend(under.map(|place| place.split('/').map(str::to_owned).collect()));
+        };
+        if path != "/v1/score" {
+            inner("treasure", &own.iter().map(String::as_str).collect::<Vec<_>>());
+            inner("stream_options", &["include_usage", "include_obfuscation", "other"]);
+            inner("structured_outputs", &["json", "regex", "choice", "other"]);
+            inner("response_format", &["type", "json_schema", "pattern"]);
+        }
+        if path.contains("chat") {
+            inner("messages/0", &["role", "content", "name"]);
+            inner("messages/0/content/0", &["type", "text"]);
+        }
+        for place in places {
+            let at: Vec<&str> = place.iter().map(String::as_str).collect();
+            for value in kinds() {
+                let mut body = base.clone();
+                match at[..] {
+                    ["messages", "0", "content", ..] => {
+                        put(
+                            &mut body,
+                            &["messages", "0", "content"],
+                            json!([{"type": "text", "text": "a"}]),
+                        );
+                    }
+                    ["response_format", "json_schema"] => {
+                        put(&mut body, &["response_format", "type"], "json_schema".into());
+                        let mut nested = body.clone();
+                        put(
+                            &mut nested,
+                            &["response_format", "json_schema", "schema"],
+                            value.clone(),
+                        );
+                        asked.push((path, nested));
+                    }
+                    ["response_format", "pattern"] => {
+                        put(&mut body, &["response_format", "type"], "regex".into());
+                    }
+                    ["treasure", "inner"] if path == "/v1/refine" => {
+                        for option in &own {
+                            let mut nested = body.clone();
+                            put(&mut nested, &["treasure", "inner", "method"], "treasure".into());
+                            put(&mut nested, &["treasure", "inner", option], value.clone());
+                            asked.push((path, nested));
+                        }
+                    }
+                    ["stream_options", ..] => put(&mut body, &["stream"], true.into()),
+                    _ => {}
+                }
+                put(&mut body, &at, value);
+                asked.push((path, body));
+            }
+        }
+    }
+    let (all, began) = (asked.len(), std::time::Instant::now());
+    let mut tasks = Vec::new();
+    for part in asked.chunks(all.div_ceil(4)) {
+        let (part, routes) = (part.to_vec(), router(app.clone()));
+        tasks.push(tokio::spawn(async move {
+            let mut counts: BTreeMap<u16, usize> = BTreeMap::new();
+            for (path, body) in part {
+                let sent = Request::post(path).body(Body::from(body.to_string())).unwrap();
+                let answer = send(&routes, sent).await;
+                let status = answer.status.as_u16();
+                assert!(status < 500, "{path} {body}\n{status} {}", answer.text());
+                if status == 200 {
+                    assert!(!answer.text().contains("\"type\":\"server_error\""), "{path} {body}");
+                } else {
+                    answer.refusal();
+                }
+                *counts.entry(status).or_default() += 1;
+            }
+            counts
+        }));
+    }
+    let mut total: BTreeMap<u16, usize> = BTreeMap::new();
+    for task in tasks {
+        for (status, count) in task.await.unwrap() {
+            *total.entry(status).or_default() += count;
+        }
+    }
+    eprintln!("{all} requests in {:.1} s: {total:?}", began.elapsed().as_secs_f64());
+    assert!(total[&200] > 300 && total[&400] > all / 2, "{total:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_requests_are_all_refused_politely() {
+    let (wrong, first) = (number("FUZZ_REQUESTS", 2_000), number("FUZZ_SEED", 0) as u64);
+    let app = small();
     let document = get(&app, "/openapi.json").await.ok();
     let own = names(&document, "Treasure");
     let routes = [

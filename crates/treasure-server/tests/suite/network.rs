@@ -10,13 +10,13 @@ use std::{
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     sync::Notify,
     task::JoinHandle,
 };
 use treasure_server::{App, ServeOptions, Server};
 
-use crate::toy;
+use crate::{call::complete, toy};
 
 struct Running {
     address: SocketAddr,
@@ -198,4 +198,56 @@ async fn a_server_that_is_stopped_finishes_what_it_began() {
     }
     server.ended.await.unwrap().unwrap();
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_client_that_reads_late_misses_frames_and_nothing_else() {
+    let server = run(toy::options()).await;
+    let mut body = json!({"prompt": "the old dog", "max_tokens": 60, "n": 12,
+        "treasure": {"reward": "contains:dog,cat", "beam_width": 6, "tree_width": 6}});
+    let plain = complete(&toy::app(toy::options()), body.clone()).await.ok();
+    for field in ["stream", "diffusing"] {
+        body[field] = true.into();
+    }
+    body["treasure"]["trace"] = true.into();
+    // A narrow pipe, so that little is on its way.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let mut client = socket.connect(server.address).await.unwrap();
+    let asked = message("POST /v1/completions", &body.to_string());
+    client.write_all(asked.as_bytes()).await.unwrap();
+    // Searches do not wait for their reader.
+    let name = "treasure_searches_total{outcome=\"done\"}";
+    until("all are done", server.address, name, |n| n == 12.0).await;
+    let mut said = Vec::new();
+    client.read_to_end(&mut said).await.unwrap();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.contains("data: [DONE]\n\n"), "{}", &said[said.len().saturating_sub(300)..]);
+    let name = "treasure_frames_dropped_total";
+    until("frames were missed", server.address, name, |missed| missed > 0.0).await;
+    // The end of each text, and every line of every tree.
+    let data = said.lines().filter_map(|line| line.strip_prefix("data: {"));
+    let chunks: Vec<serde_json::Value> =
+        data.filter_map(|line| serde_json::from_str(&format!("{{{line}")).ok()).collect();
+    for (index, choice) in plain["choices"].as_array().unwrap().iter().enumerate() {
+        let own = |chunk: &&serde_json::Value| chunk["choices"][0]["index"] == index;
+        let frames: Vec<_> = chunks.iter().filter(own).collect();
+        let last = frames.last().unwrap();
+        assert_eq!(last["choices"][0]["text"], choice["text"]);
+        assert_eq!(last["diffusion_meta"]["masks_left"], 0);
+        let events: Vec<_> = frames
+            .iter()
+            .flat_map(|frame| frame["treasure"]["events"].as_array().unwrap())
+            .collect();
+        assert_eq!(events[0]["event"], "start");
+        assert_eq!(events.last().unwrap()["event"], "end");
+        let ids: std::collections::HashSet<_> =
+            events.iter().filter_map(|event| event["id"].as_u64()).collect();
+        let known = |event: &&&serde_json::Value| {
+            event["parent"].as_u64().is_none_or(|parent| ids.contains(&parent))
+        };
+        assert_eq!(events.iter().filter(known).count(), events.len());
+    }
+    server.stop.notify_one();
+    server.ended.await.unwrap().unwrap();
 }

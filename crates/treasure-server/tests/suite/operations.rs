@@ -4,6 +4,7 @@ use std::{io::Write as _, time::Duration};
 
 use axum::{body::Body, http::Request};
 use serde_json::json;
+use treasure::rewards::TextReward;
 use treasure_server::{App, ServeOptions, router};
 
 use crate::{
@@ -170,7 +171,14 @@ async fn metrics_count_what_was_done() {
     let app = toy::app(toy::options());
     let answer = complete(&app, slow(8)).await.ok();
     complete(&app, json!({"prompt": 3})).await;
-    let answered = get(&app, "/metrics").await;
+    // An answer is there a moment before its search has left.
+    let answered = loop {
+        let answered = get(&app, "/metrics").await;
+        if answered.text().contains("\ntreasure_searches_running 0\n") {
+            break answered;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
     assert!(answered.header("content-type").starts_with("application/openmetrics-text"));
     let text = answered.text();
     let has = |line: &str| assert!(text.lines().any(|own| own == line), "{line}\n{text}");
@@ -182,4 +190,88 @@ async fn metrics_count_what_was_done() {
     has("treasure_queue_length 0");
     has("treasure_searches_running 0");
     assert!(text.ends_with("# EOF\n"));
+}
+
+#[tokio::test]
+async fn two_keys_take_turns_and_a_small_request_does_not_wait_for_a_large_one() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "alice sesame\nbob open-up").unwrap();
+    let session = toy::session();
+    let narrow = treasure::SessionOptions { in_flight: 1, ..session.options().clone() };
+    let options = ServeOptions { api_key_file: Some(file.path().into()), ..toy::options() };
+    let app = App::new(options, &session.with_options(narrow)).unwrap();
+    app.load().unwrap();
+    let ask = |key: &str, n: usize| {
+        let mut body = slow(12);
+        body["n"] = n.into();
+        let request = Request::post("/v1/completions")
+            .header("authorization", format!("Bearer {key}"))
+            .body(Body::from(body.to_string()))
+            .unwrap();
+        let routes = router(app.clone());
+        tokio::spawn(async move { send(&routes, request).await })
+    };
+    let many = ask("sesame", 8);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert_eq!(ask("open-up", 1).await.unwrap().status, 200);
+    assert!(!many.is_finished(), "the one text waited for all eight");
+    let metrics = Request::get("/metrics").header("authorization", "Bearer sesame");
+    let text = send(&router(app.clone()), metrics.body(Body::empty()).unwrap()).await.text();
+    let name = "treasure_searches_total{outcome=\"done\"} ";
+    let done = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    assert!(done.parse::<f64>().unwrap() <= 4.0, "{done} searches were done before it");
+    assert_eq!(many.await.unwrap().ok()["choices"].as_array().unwrap().len(), 8);
+}
+
+/// A reward of a hundredth of a second a text.
+#[derive(Debug)]
+struct Careful;
+
+impl TextReward for Careful {
+    fn name(&self) -> &str {
+        "careful"
+    }
+
+    fn score(&self, texts: &[&str]) -> treasure::rewards::Result<Vec<f64>> {
+        std::thread::sleep(Duration::from_millis(10) * texts.len() as u32);
+        Ok(texts.iter().map(|text| text.len() as f64).collect())
+    }
+}
+
+#[tokio::test]
+async fn scoring_ends_at_the_operators_deadline_and_is_counted() {
+    let session = toy::session().with_options(toy::session().options().clone());
+    session.add_reward(Careful);
+    let options = ServeOptions { max_seconds: 0.4, ..toy::options() };
+    let app = App::new(options, &session).unwrap();
+    app.load().unwrap();
+    let texts = |count: usize| (0..count).map(|n| "a".repeat(n + 1)).collect::<Vec<_>>();
+    let few = json!({"input": texts(20), "reward": "own:careful"});
+    assert_eq!(post(&app, "/v1/score", few).await.ok()["data"][19]["reward"], 20.0);
+    let many = json!({"input": texts(400), "reward": "own:careful"});
+    let (status, message, param) = post(&app, "/v1/score", many).await.refusal();
+    assert_eq!((status, param), (422, json!("input")), "{message}");
+    assert!(message.contains("of 400") && message.contains("fewer texts"), "{message}");
+    let text = get(&app, "/metrics").await.text();
+    let name = "treasure_reward_calls_total ";
+    let calls = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    let calls: f64 = calls.parse().unwrap();
+    assert!((52.0..200.0).contains(&calls), "{calls}");
+}
+
+#[tokio::test]
+async fn a_prompt_has_a_limit_that_can_be_set() {
+    let app = toy::app(ServeOptions { max_prompt: 20, ..toy::options() });
+    let long = "the dog ".repeat(4);
+    let own = json!({"reward": "contains:dog"});
+    for (path, body, param) in [
+        ("/v1/completions", json!({"prompt": long, "treasure": own}), "prompt"),
+        ("/v1/fim/completions", json!({"prompt": "a", "suffix": long, "treasure": own}), "suffix"),
+        ("/v1/score", json!({"input": ["a", long], "reward": "contains:dog"}), "input"),
+    ] {
+        let (status, message, at) = post(&app, path, body).await.refusal();
+        assert_eq!((status, at), (400, json!(param)), "{path}");
+        assert!(message.contains("at most 20 bytes, got 32"), "{message}");
+    }
+    complete(&app, json!({"prompt": "the dog", "max_tokens": 2, "treasure": own})).await.ok();
 }

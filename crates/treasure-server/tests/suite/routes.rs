@@ -251,6 +251,31 @@ async fn what_there_is_can_be_listed() {
         assert!(schema["properties"].get(name).is_some(), "{name}");
     }
     assert!(schema["properties"].get("tokenizer").is_none());
+    // The defaults follow the reward.
+    let of = async |reward: &str| get(&app, &format!("/v1/schema?reward={reward}")).await;
+    let beam = |schema: &Value| schema["properties"]["beam_width"]["default"].clone();
+    for reward in ["contains:dog", "sentiment%3Dnegative+%2B+0.5*perplexity"] {
+        let own = of(reward).await.ok();
+        let asked = reward.replace("%3D", "=").replace('+', " ").replace("%2B", "+");
+        let plan = treasure::Plan::new(&treasure::Request {
+            reward: Some(asked.clone()),
+            ..Default::default()
+        });
+        let plan = plan.unwrap().to_value();
+        for name in ["reward", "beam_width", "tree_width", "prior", "min_p", "order", "select"] {
+            assert_eq!(own["properties"][name]["default"], plan[name], "{asked}: {name}");
+        }
+    }
+    assert_ne!(beam(&schema), beam(&of("contains:dog").await.ok()));
+    let (status, _, param) = of("sentimnt=sad").await.refusal();
+    assert_eq!((status, param), (400, json!("reward")));
+    assert_eq!(of("exec:id").await.json()["error"]["code"], "reward_not_allowed");
+    // A judge that no search is paid for, to be asked beside a reward.
+    let negative =
+        rewards["data"].as_array().unwrap().iter().find(|own| own["id"] == "sentiment=negative");
+    if let Some(negative) = negative {
+        assert_eq!(negative["held_out"], "hf:pocket/judge-sentiment-heldout#negative");
+    }
     assert_eq!(get(&app, "/health").await.ok()["status"], "ok");
     assert_eq!(get(&app, "/ready").await.ok()["status"], "ready");
 }
@@ -306,6 +331,9 @@ async fn the_page_is_served_with_its_files_and_types() {
     for (name, _) in walk_modules(&app).await {
         assert_eq!(get(&app, &format!("/{name}")).await.status, 200, "{name}");
     }
+    let docs = get(&app, "/page.md").await;
+    assert!(index.contains("href=\"page.md\"") && docs.status == 200);
+    assert_eq!(docs.header("content-type"), "text/plain; charset=utf-8");
     assert_eq!(get(&app, "/README.md").await.status, 404);
     assert_eq!(get(&app, "/..%2fCargo.toml").await.status, 404);
 }
@@ -325,4 +353,33 @@ async fn walk_modules(app: &std::sync::Arc<treasure_server::App>) -> Vec<(String
     }
     assert!(found.len() > 10, "{found:?}");
     found
+}
+
+#[tokio::test]
+async fn values_that_ask_for_nothing_are_taken_on_every_route() {
+    let app = toy::app(toy::options());
+    let neutral = json!({"min_p": 0, "top_k": -1, "repetition_penalty": 1.0, "temperature": 1, "user": "x", "unheard_of": 3});
+    let with = |mut body: Value| {
+        body.as_object_mut().unwrap().extend(neutral.as_object().unwrap().clone());
+        body
+    };
+    let search =
+        with(json!({"prompt": "the", "max_tokens": 2, "treasure": {"reward": "contains:dog"}}));
+    post(&app, "/v1/completions", search.clone()).await.ok();
+    let scored = with(json!({"input": "the dog", "reward": "contains:dog"}));
+    post(&app, "/v1/score", scored.clone()).await.ok();
+    for (path, body) in [("/v1/completions", search), ("/v1/score", scored)] {
+        for (name, value) in [("min_p", json!(0.1)), ("top_k", json!(5)), ("top_p", json!(0.5))] {
+            let mut wrong = body.clone();
+            wrong[name] = value;
+            let (status, _, param) = post(&app, path, wrong).await.refusal();
+            assert_eq!((status, param), (400, json!(name)), "{path}");
+        }
+    }
+    for (name, hint) in [("rewrad", "did you mean reward?"), ("tree_width", "fields: input")] {
+        let body = json!({"input": "a", "reward": "contains:dog", name: 3});
+        let (status, message, param) = post(&app, "/v1/score", body).await.refusal();
+        assert_eq!((status, param), (400, json!(name)));
+        assert!(message.contains(hint), "{message}");
+    }
 }

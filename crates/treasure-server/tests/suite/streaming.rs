@@ -1,6 +1,7 @@
 //! Streams: append-only by default, whole texts with `diffusing`, a trace with `trace`.
 
 use serde_json::{Value, json};
+use treasure_server::{Chat, ServeOptions, Served};
 
 use crate::{
     call::{complete, post},
@@ -225,4 +226,45 @@ async fn what_is_wrong_from_the_start_is_no_stream_and_what_fails_later_is_told_
     let events = failed.events();
     let error: Value = serde_json::from_str(events.last().unwrap()).unwrap();
     assert!(error["error"]["message"].as_str().unwrap().contains("boom"), "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_in_a_conversation_streams_as_whole_texts_too() {
+    let mut model = Served::new("own");
+    model.chat = Some(Chat::plain());
+    let app = toy::app(ServeOptions { models: vec![model], ..toy::options() });
+    let mut asked = json!({"messages": [{"role": "user", "content": "the old dog"}], "max_tokens": 9,
+        "treasure": {"reward": "contains:dog", "min_length": 4}});
+    let plain = post(&app, "/v1/chat/completions", asked.clone()).await.ok();
+    let wanted = &plain["choices"][0]["message"]["content"];
+    asked["stream"] = true.into();
+    asked["diffusing"] = true.into();
+    let chunks = post(&app, "/v1/chat/completions", asked).await.chunks();
+    let frames: Vec<&Value> =
+        chunks.iter().filter(|chunk| chunk.get("diffusion_meta").is_some()).collect();
+    assert!(frames.len() > 2, "{} frames", frames.len());
+    for frame in &frames {
+        assert_eq!(frame["object"], "chat.completion.chunk");
+        assert_eq!(frame["diffusion_meta"]["diffusion_content"], true);
+        assert!(frame["choices"][0]["delta"]["content"].is_string(), "{frame}");
+    }
+    assert_eq!(frames[0]["choices"][0]["delta"]["role"], "assistant");
+    assert_eq!(frames[0]["choices"][0]["delta"]["content"], "░".repeat(9));
+    let last = &frames.last().unwrap()["choices"][0];
+    assert_eq!(&last["delta"]["content"], wanted);
+    assert_eq!(last["finish_reason"], plain["choices"][0]["finish_reason"]);
+}
+
+#[tokio::test]
+async fn a_silent_stream_is_kept_open_by_comments_that_change_nothing() {
+    let app = toy::app(ServeOptions { silence_seconds: 0.02, ..toy::options() });
+    // A tree search says nothing before its end.
+    let asked = body("treasure", json!({"prompt": "the slow dog"}));
+    let plain = complete(&app, asked.clone()).await.ok();
+    let mut streamed = asked;
+    streamed["stream"] = true.into();
+    let answer = complete(&app, streamed).await;
+    let text = answer.text();
+    assert!(text.matches(": still here\n\n").count() >= 2, "{text}");
+    assert_eq!(joined(&answer.chunks(), 0), plain["choices"][0]["text"].as_str().unwrap());
 }
