@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("docs", "papers", "bench", "training", "crates", "web", "assets", "examples", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+PAGES = ("docs", "papers", "bench", "training", "crates", "web", "assets", "examples", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD-PARTY.md")
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 

@@ -27,13 +27,14 @@ REWARDS = [
 METHODS = "treasure base fhs greedy llada dream bon fk fk-reference svdd code naive-tree smc pg dts dts-star treeg dsearch iterref refine".split()
 
 
-def run(program, reward, prompts, extra):
-    """Rows of the prompts, and the command that gives them."""
-    command = ["generate", *prompts, "--reward", reward, *extra, "--seed", "0"]
+def run(program, reward, prompts, extra, command="generate"):
+    """Rows of the prompts, or of the texts to refine, and the command that gives them."""
+    command = [command, *prompts, "--reward", reward, *extra, "--seed", "0"]
     done = subprocess.run([program, *command, "--json", "-q"], capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr)
-    words = [f'"{word}"' if any(c in word for c in " :+*[]") else word for word in ["treasure", *command]]
+    quoted = [word.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`") for word in ["treasure", *command]]
+    words = [f'"{word}"' if any(c in word for c in " '\":+*[]!?;&(),") else word for word in quoted]
     return [json.loads(line) for line in done.stdout.splitlines()], " ".join(words)
 
 
@@ -58,11 +59,16 @@ def main():
     for method in METHODS:
         extra = ["--method", method]
         if method == "refine":
-            continue
-        rows, command = run(program, "sentiment=negative", PROMPTS[2:5], extra)
+            texts = [" ".join(row["text"].split()) for row in greedy]
+            rows, command = run(program, "sentiment=negative", texts, [], "refine")
+        else:
+            rows, command = run(program, "sentiment=negative", PROMPTS[2:5], extra)
+        if method == "greedy":
+            greedy = rows
         print(f"### {method}\n\n```sh\n{command}\n```\n")
+        if method == "refine":
+            print("It begins with finished texts, here those of `greedy` above, on one line each.\n")
         print("\n".join(map(entry, rows)), end="\n\n")
-    print("`refine` begins with a given text: [methods](methods.md).")
 
 
 if __name__ == "__main__":
