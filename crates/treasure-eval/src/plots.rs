@@ -42,7 +42,8 @@ fn light() -> impl Iterator<Item = (String, &'static str)> {
         STYLE[from..].split(';').next().unwrap_or_default()
     };
     let series = (0..10).map(|i| (format!("#0000A{i}"), i.to_string()));
-    let ink = [("#000001", "ink"), ("#000002", "grid")].map(|(code, name)| (code.into(), name.into()));
+    let ink =
+        [("#000001", "ink"), ("#000002", "grid")].map(|(code, name)| (code.into(), name.into()));
     ink.into_iter().chain(series).map(move |(code, name): (String, String)| (code, colour(&name)))
 }
 

@@ -28,8 +28,7 @@ fn ask(role: Role, name: &str, texts: &[&str], precision: Precision) -> Anyhow<S
             let model = Classifier::load(&resolver, name, &options)?;
             let start = Instant::now();
             for part in texts.chunks(64) {
-                let part: Vec<&str> = part.iter().map(String::as_str).collect();
-                let ids = model.ids_within(&part, model.max_len())?;
+                let ids = model.ids_within(part, model.max_len())?;
                 let views: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
                 for logits in model.logits_ids(&views)? {
                     let sum: f64 = logits.iter().map(|&x| f64::from(x).exp()).sum();

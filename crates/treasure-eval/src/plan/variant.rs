@@ -86,9 +86,10 @@ impl Variant {
             id: String::new(),
             name: String::new(),
             value: variant.value.clone().filter(|value| value != DEFAULT_VALUE),
-            select: variant.select.clone().filter(|select| {
-                select != DEFAULT_SELECT || variant.preset.is_some()
-            }),
+            select: variant
+                .select
+                .clone()
+                .filter(|select| select != DEFAULT_SELECT || variant.preset.is_some()),
             prompts: 0,
             continuations: None,
             trace: false,

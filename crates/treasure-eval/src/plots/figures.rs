@@ -92,7 +92,8 @@ pub fn curves(reward: &str, summaries: &[Summary]) -> Result<Vec<Figure>> {
             "{reward}: {what} with 95 % interval against {x_label}; points in order of width{hollow}"
         );
         let (x_label, lines) = (x_label.into(), lines.collect());
-        let chart = Chart { name, caption, x_label, y_label, log_x: true, lines, ..Chart::default() };
+        let chart =
+            Chart { name, caption, x_label, y_label, log_x: true, lines, ..Chart::default() };
         out.extend(chart.draw()?);
     }
     Ok(out)

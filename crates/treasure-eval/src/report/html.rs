@@ -63,7 +63,10 @@ pub fn html(runs: &[(Analysis<'_>, Vec<Figure>)]) -> Result<String> {
         let links = plans.map(|plan| {
             format!("<li><a href=\"#{}\">{}</a></li>", escape(&plan.name), escape(&plan.title))
         });
-        body += &format!("<nav aria-label=\"experiments\"><ul>{}</ul></nav>\n", links.collect::<String>());
+        body += &format!(
+            "<nav aria-label=\"experiments\"><ul>{}</ul></nav>\n",
+            links.collect::<String>()
+        );
     }
     let mut all_trees = Vec::new();
     for (analysis, figures) in runs {
@@ -106,7 +109,8 @@ const TREE_SECTION: &str = "<section id=\"tree\">\n<h2>Search trees</h2>\n\
 fn section(out: &mut String, analysis: &Analysis<'_>, figures: &[Figure]) {
     let Analysis { run, summaries, headlines, remarks, .. } = analysis;
     let plan = &run.manifest.plan;
-    let _ = writeln!(out, "<section id=\"{}\">\n<h1>{}</h1>", escape(&plan.name), escape(&plan.title));
+    let _ =
+        writeln!(out, "<section id=\"{}\">\n<h1>{}</h1>", escape(&plan.name), escape(&plan.title));
     if !run.missing.is_empty() {
         let count = run.missing.len();
         let _ = writeln!(out, "<p class=\"warning\">Unfinished: {count} samples are missing.</p>");
@@ -212,7 +216,12 @@ fn numbers(out: &mut String, Analysis { run, summaries, tests, findings, .. }: &
     );
     for finding in findings {
         fold(out, finding.title, finding.rows.len(), |out| {
-            let _ = writeln!(out, "<p>{}</p>\n{}", escape(finding.note), table(&finding.header, &finding.rows));
+            let _ = writeln!(
+                out,
+                "<p>{}</p>\n{}",
+                escape(finding.note),
+                table(&finding.header, &finding.rows)
+            );
         });
     }
     for reward in &run.manifest.plan.rewards {
@@ -259,7 +268,8 @@ fn texts(out: &mut String, Analysis { run, summaries, .. }: &Analysis<'_>, score
     let plan = &run.manifest.plan;
     let _ = writeln!(out, "<p>The first {SHOWN_TEXTS} of each method, not chosen.</p>");
     for (index, reward) in plan.rewards.iter().enumerate() {
-        let own: Vec<_> = summaries.iter().filter(|summary| summary.reward == reward.name).collect();
+        let own: Vec<_> =
+            summaries.iter().filter(|summary| summary.reward == reward.name).collect();
         fold(out, &reward.name, own.len(), |out| {
             for summary in own {
                 let _ = writeln!(out, "<h3>{}</h3>", escape(&label(summary)));
