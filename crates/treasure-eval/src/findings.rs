@@ -35,12 +35,14 @@ pub fn findings(plan: &Plan, summaries: &[Summary], tests: &[Test]) -> Vec<Findi
 }
 
 /// The result of each reward in one sentence: what the first tree search earns, how a held-out judge and a
-/// language model see its texts, and what it cost; each figure beside those of its rivals and of unguided
-/// text. Nothing for runs without a search.
+/// language model see its texts, and what it cost; each figure beside those of its rivals. Nothing for
+/// runs without a search.
 pub fn headlines(plan: &Plan, summaries: &[Summary]) -> Vec<(String, String)> {
     let sentence = |(reward, own): (&str, Vec<&Summary>)| {
         let pivot = pivot(&own)?;
-        let others: Vec<&Summary> = compared_with(&own, pivot).collect();
+        // Two rivals: a sentence holds no more.
+        let guided = compared_with(&own, pivot).filter(|s| !s.unguided);
+        let others: Vec<&Summary> = guided.take(2).collect();
         let beside = |of: &dyn Fn(&Summary) -> Option<String>| {
             let said = |s: &&Summary| of(s).map(|number| format!("{} {number}", label(s)));
             let all: Vec<_> = others.iter().filter_map(said).collect();

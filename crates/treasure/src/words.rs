@@ -116,7 +116,7 @@ impl fmt::Display for HeldOut {
 impl Sample {
     /// The sample in lines: the text, what it is worth, what it cost. `several` says which one it is.
     pub fn lines(&self, reading: Reading, several: bool) -> String {
-        let cut = if self.cut { " …" } else { "" };
+        let cut = if self.cut { "\n  … cut at its length" } else { "" };
         let worth = format!("{}{}", reward(self.reward), reading.remark(self.reward));
         let mut out = format!("{}{cut}\n  reward {worth}", self.text);
         if let Some(before) = &self.before {

@@ -133,9 +133,12 @@ fn a_failing_or_panicking_request_fails_its_own_sample_only() {
         let alone: Vec<_> = seeds.iter().map(|&seed| one(seed, &*table, &*reward)).collect();
         assert!(alone.iter().any(Option::is_some) && alone.iter().any(Option::is_none));
         picky.largest.store(0, Ordering::Relaxed);
-        let shared = together(6, &seeds, &table, &reward, one);
-        assert_eq!(shared, alone, "panics: {panics}");
-        assert!(picky.largest.load(Ordering::Relaxed) > 1, "nothing was ever scored together");
+        // On a busy machine searches this small may each be over before the next begins.
+        let met = (0..100).any(|_| {
+            assert_eq!(together(6, &seeds, &table, &reward, one), alone, "panics: {panics}");
+            picky.largest.load(Ordering::Relaxed) > 1
+        });
+        assert!(met, "nothing was ever scored together");
     }
 }
 

@@ -15,10 +15,10 @@ use crate::{Error, Result, report::escape};
 const INK: RGBColor = RGBColor(0, 0, 1);
 /// The code of grid lines.
 const GRID: RGBColor = RGBColor(0, 0, 2);
-/// The plot in pixels; the legend stands beside it.
+/// The plot in pixels; the legend stands below it, so that a figure is legible in a narrow column.
 const PLOT: (u32, u32) = (470, 380);
-/// The narrowest legend, where its text begins, and the room a character takes.
-const LEGEND: (u32, u32, u32) = (170, 42, 9);
+/// Where the legend's text begins, the room a character takes, and the height of a row.
+const LEGEND: (u32, u32, u32) = (42, 9, 22);
 /// How many colours and markers there are.
 const STYLES: usize = 10;
 /// Dash and gap of each series in pixels; the first is solid.
@@ -107,10 +107,11 @@ impl Chart {
         let y_room = ((y.1 - y.0) * 0.06).max(1e-3);
         let y = y.0 - y_room..y.1 + y_room;
         let mut svg = String::new();
-        let size = (PLOT.0 + self.legend_width(), PLOT.1);
+        let (width, height) = self.legend_size();
+        let size = (PLOT.0.max(width), PLOT.1 + height);
         {
             let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-            let (plot, legend) = root.split_horizontally(PLOT.0);
+            let (plot, legend) = root.split_vertically(PLOT.1);
             let drawn = if self.log_x {
                 let low = x.0.max(1e-3);
                 let range = low * 0.8..(x.1.max(low) * 1.25);
@@ -129,11 +130,11 @@ impl Chart {
         Ok(Some(Figure { name: self.name.clone(), caption: self.caption.clone(), svg }))
     }
 
-    /// Wide enough for the longest name.
-    fn legend_width(&self) -> u32 {
-        let names = self.lines.iter().filter_map(|line| line.label.as_ref());
-        let longest = names.map(|name| name.chars().count()).max().unwrap_or(0);
-        LEGEND.0.max(LEGEND.1 + LEGEND.2 * longest as u32)
+    /// Wide enough for the longest name, a row for each.
+    fn legend_size(&self) -> (u32, u32) {
+        let names: Vec<_> = self.lines.iter().filter_map(|line| line.label.as_ref()).collect();
+        let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        (LEGEND.0 + LEGEND.1 * longest as u32, LEGEND.2 * names.len() as u32 + 8)
     }
 
     fn draw_in<X>(
@@ -220,7 +221,7 @@ impl Chart {
         let style = ("sans-serif", 16).into_font().color(&INK);
         let labelled = self.lines.iter().filter_map(|line| Some((line, line.label.as_ref()?)));
         for (row, (line, label)) in labelled.enumerate() {
-            let y = 24 + 22 * row as i32;
+            let y = 10 + LEGEND.2 as i32 * row as i32;
             let code = series_code(line.style);
             let (dash, gap) = DASHES[line.style % DASHES.len()];
             let (mut from, step) = (4, if gap == 0 { 30 } else { dash });
@@ -234,7 +235,7 @@ impl Chart {
                 let mark = Polygon::new(marker(line.style), code.filled());
                 area.draw(&(EmptyElement::at((19, y)) + mark)).map_err(text)?;
             }
-            let at = (LEGEND.1 as i32, y - 7);
+            let at = (LEGEND.0 as i32, y - 7);
             area.draw(&Text::new(label.as_str(), at, style.clone())).map_err(text)?;
         }
         Ok(())
@@ -361,8 +362,9 @@ mod tests {
             let view = svg.split("viewBox=\"0 0 ").nth(1).unwrap();
             view.split(' ').next().unwrap().parse::<u32>().unwrap()
         };
-        assert_eq!(width("short"), 640);
-        assert_eq!(width("best of N, same reward calls"), 470 + 42 + 9 * 28);
+        assert_eq!(width("short"), 470);
+        let long = "best of N, same reward calls, and some more of the same";
+        assert_eq!(width(long), 42 + 9 * long.len() as u32);
     }
 
     #[test]

@@ -233,8 +233,16 @@ fn numbers(out: &mut String, Analysis { run, summaries, tests, findings, .. }: &
     fold(out, "Paired tests", rows.len(), |out| out.push_str(&table(&header, &rows)));
 }
 
-fn quote(out: &mut String, prompt: &str, scored: &Scored<'_>) {
-    let scores = scored.sample.scores.iter().map(|(name, value)| format!("{name} {value:.3}"));
+/// A text with its scores; with a reward's name only those of its judges, and the perplexity.
+fn quote(out: &mut String, prompt: &str, scored: &Scored<'_>, reward: Option<&str>) {
+    let of_reward = |name: &str| match reward {
+        None => true,
+        Some(reward) => {
+            name == "ppl" || name == reward || name.strip_suffix("/heldout") == Some(reward)
+        }
+    };
+    let scores = scored.sample.scores.iter().filter(|(name, _)| of_reward(name));
+    let scores = scores.map(|(name, value)| format!("{name} {value:.3}"));
     let _ = writeln!(
         out,
         "<blockquote><b>{}</b>{}<footer>{}</footer></blockquote>",
@@ -257,7 +265,7 @@ fn side_by_side(
         let own = |s: &&Scored<'_>| s.reward == reward && s.variant == summary.variant;
         if let Some(text) = scored.iter().find(own) {
             let _ = writeln!(out, "<div><h3>{}</h3>", escape(&label(summary)));
-            quote(out, &plan.prompts[text.prompt], text);
+            quote(out, &plan.prompts[text.prompt], text, Some(&summary.reward));
             out.push_str("</div>\n");
         }
     }
@@ -275,7 +283,7 @@ fn texts(out: &mut String, Analysis { run, summaries, .. }: &Analysis<'_>, score
                 let _ = writeln!(out, "<h3>{}</h3>", escape(&label(summary)));
                 let of = |s: &&Scored<'_>| s.reward == index && s.variant == summary.variant;
                 for text in scored.iter().filter(of).take(SHOWN_TEXTS) {
-                    quote(out, &plan.prompts[text.prompt], text);
+                    quote(out, &plan.prompts[text.prompt], text, None);
                 }
             }
         });
