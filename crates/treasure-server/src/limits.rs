@@ -20,7 +20,6 @@ const DEFAULTS: &[(&str, u64)] = &[
     ("steps", 4_096),
     ("code_block", 4_096),
     ("resample_every", 4_096),
-    ("looks", 8),
     ("expand", 64),
     ("wide", 64),
     ("iterations", 4_096),

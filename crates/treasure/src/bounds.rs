@@ -29,7 +29,6 @@ pub const BOUNDS: &[Bound] = &[
     Bound { option: "steps", most: 1_000_000, why: "a step that changes nothing teaches nothing" },
     Bound { option: "code_block", most: 1_000_000, why: "there are no more steps" },
     Bound { option: "resample_every", most: 1_000_000, why: "there are no more steps" },
-    Bound { option: "looks", most: 64, why: "each look is a model call for every child" },
     Bound { option: "expand", most: 100_000, why: "every chain is a sequence in memory" },
     Bound { option: "wide", most: 10_000, why: "every candidate is a sequence in memory" },
     Bound { option: "iterations", most: 1_000_000, why: "each is a search of its own" },

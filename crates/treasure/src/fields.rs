@@ -136,9 +136,8 @@ fields! {
     Search "prior" Takes::Option, "A", "Compare children by reward + A · log p of what was committed; 0 is the paper", "";
     Search "variety" Takes::Option, "W", "+ W · the share of distinct bigrams when children are compared; 0 is the paper", "";
     Search "min_p" Takes::Option, "P", "Do not try tokens below this share of the likeliest one's probability (two always are); rarer ones are tried while the reward is far from its highest", "";
-    Search "looks" Takes::Option, "N", "Predictions used to fill a text before it is scored; each is a model call a child", "1";
     Search "value" Takes::Option, "VALUE", "How children are valued: resubstitute, previous, previous-argmax or posterior", "resubstitute";
-    Search "select" Takes::Option, "RULE", "Which children live on: top, or nested (wider is never worse)", "top";
+    Search "select" Takes::Option, "RULE", "Which children live on: top (the paper), or nested (wider is never worse)", "nested, and top under rules or perplexity alone";
     Search "commit_threshold" Takes::Option, "P", "After branching, also commit masks at least this probable (fewer steps, not exact)", "";
     Search "screen_share" Takes::Option, "SHARE", "The share of each node's children that the screen lets through", "0.5";
     Search "sampler" Takes::Option, "SAMPLER", "What bon, fk, svdd and code run on: ancestral, first-hitting, remdm, llada or dream", "ancestral";

@@ -354,13 +354,13 @@ impl Plan {
             ("prior", "prior"),
             ("variety", "variety"),
             ("min_p", "min-p"),
-            ("looks", "looks"),
+            ("select", "select"),
         ];
         for (option, letter) in short {
             match options.get(option) {
                 None | Some(Value::Null) => {}
                 Some(Value::Number(zero)) if zero.as_f64() == Some(0.0) => {}
-                Some(one) if option == "looks" && *one == json!(1) => {}
+                Some(one) if option == "select" && *one == json!("top") => {}
                 Some(Value::String(text)) => method += &format!(" {letter}={text}"),
                 Some(value) => method += &format!(" {letter}={value}"),
             }

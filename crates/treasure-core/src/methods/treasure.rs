@@ -45,8 +45,6 @@ pub struct Treasure {
     pub variety: f64,
     /// Tokens below this share of the likeliest one's probability are not tried; two always are.
     pub min_p: f64,
-    /// Predictions used to fill a completion before it is scored.
-    pub looks: usize,
     /// Positions of a block; blocks are finished from left to right.
     pub block: Option<usize>,
     /// Steps in all: with fewer than tokens, every child commits the surest others as well.
@@ -68,7 +66,6 @@ impl Default for Treasure {
             prior: 0.0,
             variety: 0.0,
             min_p: 0.0,
-            looks: 1,
             block: None,
             steps: None,
         }
@@ -101,7 +98,6 @@ impl Treasure {
         match self.value {
             ValueKind::Resubstitute => Box::new(Resubstitute {
                 taste,
-                looks: self.looks,
                 keep: (self.select == SelectKind::Top).then(|| self.tree_width.clone()),
             }),
             ValueKind::Previous => Box::new(SampledCompletions {
@@ -134,7 +130,6 @@ impl Search for Treasure {
         self.tree_width.check("tree width")?;
         at_least_one("groups", self.groups)?;
         at_least_one("x0 samples", self.x0_samples)?;
-        at_least_one("looks", self.looks)?;
         self.pace().check()?;
         share("commit threshold", self.commit_threshold.unwrap_or(1.0))?;
         share("screen", self.screen.unwrap_or(1.0))?;
@@ -146,16 +141,11 @@ impl Search for Treasure {
         }
         let other = self.value != ValueKind::Resubstitute;
         only_with("screen", other && self.screen.is_some(), "resubstitute", self.value)?;
-        only_with("looks", other && self.looks > 1, "resubstitute", self.value)?;
         let sampled = self.value == ValueKind::Previous;
         let prior = sampled && self.prior > 0.0;
         only_with("prior", prior, "resubstitute, posterior or previous-argmax", self.value)?;
         let variety = sampled && self.variety > 0.0;
         only_with("variety", variety, "resubstitute, posterior or previous-argmax", self.value)?;
-        if self.looks > 1 && self.screen.is_some() {
-            let (expected, got) = ("1 with a screen".into(), self.looks.to_string());
-            return Err(Error::Invalid { what: "looks", expected, got });
-        }
         Ok(())
     }
 
@@ -176,18 +166,14 @@ impl Search for Treasure {
         match self.value {
             ValueKind::Posterior => Nominal::new(passes.saturating_add(calls), calls),
             ValueKind::Previous => Nominal::new(passes, calls.saturating_mul(self.x0_samples)),
-            _ => {
-                let looks = calls.saturating_mul(self.looks.saturating_sub(1));
-                Nominal::new(passes.saturating_add(looks), calls)
-            }
+            _ => Nominal::new(passes, calls),
         }
     }
 
     /// As the paper's options stand in traces since the first edition: what is new and at the paper's
     /// value is left out.
     fn plan(&self) -> Value {
-        let mut plan =
-            plan_since(self, &["order", "prior", "variety", "min_p", "looks", "block", "steps"]);
+        let mut plan = plan_since(self, &["order", "prior", "variety", "min_p", "block", "steps"]);
         if let Value::Object(options) = &mut plan
             && let Some(share) = options.remove("screen_share")
         {

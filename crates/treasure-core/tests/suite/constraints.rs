@@ -51,7 +51,7 @@ fn methods() -> Vec<Method> {
     let tree = Treasure { beam_width: 2.into(), tree_width: 2.into(), ..Treasure::default() };
     all.extend([
         Method::Treasure(Treasure { order: Order::Confidence, prior: 0.3, ..tree.clone() }),
-        Method::Treasure(Treasure { order: Order::LeftToRight, looks: 2, ..tree.clone() }),
+        Method::Treasure(Treasure { order: Order::LeftToRight, ..tree.clone() }),
         Method::Treasure(Treasure { commit_threshold: Some(0.3), ..tree.clone() }),
         Method::Treasure(Treasure { groups: 2, ..tree }),
         Method::Fk(FkSteering {

@@ -459,38 +459,6 @@ fn nested_is_monotone_in_the_value_with_a_prior() {
 }
 
 #[test]
-fn a_second_look_fills_the_rest_from_what_the_surer_half_says() {
-    let (table, reward) = parts(7);
-    let method = Treasure { looks: 2, ..Treasure::new(3, 2) };
-    let all = nodes(&method, &problem(LEN, &table, &reward), 2);
-    let best = |row: &Vec<f64>| {
-        let best = |a: &usize, b: &usize| row[*a].total_cmp(&row[*b]).then(b.cmp(a));
-        let token = (0..VOCAB).max_by(best).unwrap();
-        (token as TokenId, row[token])
-    };
-    for (node, state) in &all {
-        let Some(parent) = parent_of(&all, node) else { continue };
-        let rows = table.conditionals(&parent);
-        let mut fill: Vec<(usize, TokenId, f64)> = (parent.masked().zip(&rows))
-            .filter(|(at, _)| state.get(*at).is_none())
-            .map(|(at, row)| (at, best(row).0, best(row).1))
-            .collect();
-        fill.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
-        let mut half = state.clone();
-        for &(at, token, _) in &fill[..fill.len().div_ceil(2)] {
-            half.reveal_in_place(at, token);
-        }
-        let rest: Vec<TokenId> = table.conditionals(&half).iter().map(|row| best(row).0).collect();
-        assert_eq!(node.value, Some(reward.of(&half.complete_with(rest))));
-    }
-    let (one, two) = (
-        run(&Treasure::new(3, 2), &problem(LEN, &table, &reward), 2).cost,
-        run(&method, &problem(LEN, &table, &reward), 2).cost,
-    );
-    assert!(two.nfe > one.nfe, "each look is counted: {two:?} against {one:?}");
-}
-
-#[test]
 fn a_target_is_reached_by_reward_whatever_the_prior_prefers() {
     for seed in 0..50 {
         let (table, reward) = parts(seed);
