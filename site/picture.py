@@ -16,7 +16,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMAND = ["generate", "The old dog", "--reward", "sentiment=negative", "--beside"]
+COMMAND = ["generate", "One day, the old dog", "--reward", "sentiment=negative", "--beside"]
 COLUMNS, WIDE, HIGH, LEFT, TOP = 88, 8.45, 21, 24, 62
 STYLE = """
 .paper { fill: #ffffff; stroke: #d0d7de }
