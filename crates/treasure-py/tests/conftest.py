@@ -2,12 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import treasure
+
+# A shell's background jobs start with Ctrl-C ignored; these tests send it to themselves.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(os.environ.get("TREASURE_ROOT") or Path(__file__).resolve().parents[3])
 
