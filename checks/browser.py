@@ -128,6 +128,7 @@ class Browser:
             size = self.cdp("Page.getLayoutMetrics", {})["cssContentSize"]
             clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
             shot = self.cdp("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+            pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
             pathlib.Path(folder, name + ".png").write_bytes(base64.b64decode(shot["data"]))
 
     def console(self):
