@@ -2,8 +2,8 @@
 //!
 //! Texts of one prompt are alike, so prompts are resampled first and their continuations inside them
 //! (a cluster bootstrap), and tests flip the sign of a whole prompt's difference. Few prompts say too
-//! little for that: below ten, intervals are Student's over prompts; where nothing could be sure, none
-//! is given. All draws come from a key: the same rows give the same intervals.
+//! little for that: below ten, intervals are Student's over prompts; below three, or where nothing could
+//! be sure, none is given. All draws come from a key: the same rows give the same intervals.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,11 @@ const EXACT_CLUSTERS: usize = 16;
 const PATTERNS: usize = 20_000;
 /// The fewest prompts of which p can fall below 0.05: 2/2⁶.
 pub const FEWEST_FOR_P: usize = 6;
-/// The 97.5 % quantiles of Student's distribution with 1 to 8 degrees of freedom; with more prompts
+/// The fewest prompts an interval is given for: of two, Student's spans more than a judge can say.
+const FEWEST: usize = 3;
+/// The 97.5 % quantiles of Student's distribution with 2 to 8 degrees of freedom; with more prompts
 /// intervals are bootstrapped.
-const STUDENT: [f64; 8] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306];
+const STUDENT: [f64; 7] = [4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306];
 
 /// Numbers by (prompt, continuation).
 pub type Values = [((usize, usize), f64)];
@@ -102,14 +104,14 @@ fn ratio(
     let parts: Vec<(f64, f64)> = (0..prompts).map(|prompt| part(prompt, None)).collect();
     let (above, below) = parts.iter().copied().reduce(add)?;
     let mean = above / below;
-    let interval = if let Some(student) = STUDENT.get(prompts.wrapping_sub(2)) {
+    let interval = if let Some(student) = STUDENT.get(prompts.wrapping_sub(FEWEST)) {
         let rest = |&(a, b): &(f64, f64)| ((a - mean * b) / below).powi(2);
         let correction = prompts as f64 / (prompts - 1) as f64;
         let error = (correction * parts.iter().map(rest).sum::<f64>()).sqrt();
         // Numbers that are all equal say nothing of those that were not seen.
         (error > 1e-12 * (1.0 + mean.abs()))
             .then(|| (mean - student * error, mean + student * error))
-    } else if prompts > STUDENT.len() {
+    } else if prompts >= FEWEST + STUDENT.len() {
         let mut drawn: Vec<f64> = (0..REPLICATES)
             .map(|replicate| {
                 let key = key.fold(replicate as u64);

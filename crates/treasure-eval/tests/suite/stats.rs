@@ -27,9 +27,12 @@ fn sign_flips_of_three_prompts_are_enumerated() {
 
 #[test]
 fn few_prompts_have_students_interval_over_prompts() {
-    // Means 0 and 1: mean ½, standard error ½, one degree of freedom.
-    let two = estimate(&Clusters(vec![vec![0.0], vec![1.0]]), Key::new(1)).unwrap();
-    assert_eq!(two.interval, Some((0.5 - 12.706 * 0.5, 0.5 + 12.706 * 0.5)));
+    // Means 0, 1 and 2: mean 1, standard error 1/√3, two degrees of freedom.
+    let three = (0..3).map(|i| vec![f64::from(i)]).collect();
+    let three = estimate(&Clusters(three), Key::new(1)).unwrap();
+    let (low, high) = three.interval.unwrap();
+    assert!((low - (1.0 - 4.303 / 3f64.sqrt())).abs() < 1e-9, "{low}");
+    assert!((high - (1.0 + 4.303 / 3f64.sqrt())).abs() < 1e-9, "{high}");
     // Five prompts of two texts: the error is that of the five means, 1 to 5: √(2.5/5).
     let five = (1..=5).map(|i| vec![f64::from(i) - 0.5, f64::from(i) + 0.5]).collect();
     let five = estimate(&Clusters(five), Key::new(1)).unwrap();
@@ -40,9 +43,11 @@ fn few_prompts_have_students_interval_over_prompts() {
 }
 
 #[test]
-fn one_prompt_or_few_equal_numbers_have_no_interval() {
+fn one_or_two_prompts_or_few_equal_numbers_have_no_interval() {
     let one = estimate(&Clusters(vec![vec![1.0, 2.0]]), Key::new(1)).unwrap();
     assert_eq!((one.mean, one.interval), (1.5, None));
+    let two = estimate(&Clusters(vec![vec![0.0], vec![1.0]]), Key::new(1)).unwrap();
+    assert_eq!((two.mean, two.interval), (0.5, None));
     let equal = estimate(&Clusters(vec![vec![0.1]; 4]), Key::new(1)).unwrap();
     assert_eq!(equal.interval, None);
 }
