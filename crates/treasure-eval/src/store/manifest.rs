@@ -170,7 +170,7 @@ pub fn hash_directory(directory: &Path) -> Result<String> {
     let mut files: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(directory).map_err(at(directory, "reading"))? {
         let path = entry.map_err(at(directory, "reading"))?.path();
-        if path.is_file() {
+        if path.is_file() && !is_card(&path) {
             files.push(path);
         }
     }
@@ -183,4 +183,9 @@ pub fn hash_directory(directory: &Path) -> Result<String> {
         digest.update(&bytes);
     }
     Ok(hex(&digest.finalize()))
+}
+
+/// Whether a file is a model's card: words about it, which no number of it depends on.
+pub fn is_card(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("README.md"))
 }

@@ -264,3 +264,16 @@ fn a_run_killed_again_and_again_ends_with_the_bytes_of_an_uninterrupted_one() {
     assert!(kills >= 2, "the run ended before it could be killed");
     assert_eq!(merged(&out), whole);
 }
+
+#[test]
+fn a_models_card_is_no_part_of_its_hash() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let hash = || treasure_eval::store::hash_directory(folder.path()).unwrap();
+    write("model.safetensors", "weights");
+    let bare = hash();
+    write("README.md", "what it was trained on");
+    assert_eq!(hash(), bare);
+    write("config.json", "{}");
+    assert_ne!(hash(), bare);
+}
