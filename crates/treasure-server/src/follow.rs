@@ -62,6 +62,13 @@ struct State {
 
 impl State {
     fn reveal(&mut self, node: &NodeEvent, p: Option<f64>) {
+        for &position in &node.remasked {
+            if let (Some(slot), Some(sure)) =
+                (self.slots.get_mut(position), self.p.get_mut(position))
+            {
+                (*slot, *sure) = (None, None);
+            }
+        }
         for (position, token) in reveals(node) {
             if let (Some(slot), Some(sure)) =
                 (self.slots.get_mut(position), self.p.get_mut(position))
