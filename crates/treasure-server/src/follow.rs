@@ -300,3 +300,23 @@ impl Follow {
             .max_by_key(|id| (agrees[id], std::cmp::Reverse(*id)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use treasure::core::Cost;
+
+    #[test]
+    fn what_a_search_masks_again_is_a_hole_again() {
+        let (slots, p) = (vec![Some(7), Some(8), None], vec![Some(0.5), Some(0.5), None]);
+        let mut state = State { slots, p, log_p: 0.0 };
+        let node = NodeEvent {
+            remasked: vec![0, 1],
+            position: Some(1),
+            token: Some(9),
+            ..NodeEvent::new(1, 2, 0.5, Cost::default())
+        };
+        state.reveal(&node, None);
+        assert_eq!((state.slots, state.p), (vec![None, Some(9), None], vec![None; 3]));
+    }
+}
