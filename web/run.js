@@ -77,8 +77,10 @@ export class Run {
 
   // The text of a node: the first frame's pieces with what its line revealed.
   tokensOf(node) {
-    const tokens = (this.frames[0]?.tokens ?? []).slice();
+    const start = this.frames[0]?.tokens ?? [];
+    const tokens = start.slice();
     for (const each of this.path(node)) {
+      for (const at of each.remasked ?? []) tokens[at] = start[at];
       for (const [at, token] of reveals(each)) tokens[at] = token;
     }
     return tokens;

@@ -24,7 +24,7 @@ REWARDS = [
     ("regex:[A-Z][a-z]+ said", "a rule: somebody said something"),
     ("sentiment=positive + 0.5*perplexity", "two rewards at once"),
 ]
-METHODS = "treasure base fhs greedy llada dream bon fk fk-reference svdd code naive-tree smc pg dts dts-star treeg dsearch iterref refine".split()
+METHODS = "treasure base fhs greedy llada dream bon fk fk-reference svdd code naive-tree smc pg dts dts-star dfs treeg dsearch iterref refine".split()
 
 
 def run(program, reward, prompts, extra, command="generate"):

@@ -6,6 +6,7 @@
 mod base;
 mod best_of_n;
 mod code;
+mod dfs;
 mod dream;
 mod dsearch;
 mod dts;
@@ -26,6 +27,7 @@ mod walk;
 pub use base::{Base, Fhs};
 pub use best_of_n::BestOfN;
 pub use code::Code;
+pub use dfs::Dfs;
 pub use dream::{Alg, Dream};
 pub use dsearch::{Dsearch, Fall, WideWhen};
 pub use dts::{Backup, Dts, DtsStar, Policy};
@@ -219,6 +221,8 @@ methods! {
     Dts(Dts) = "dts",
     /// Search in a tree of rollouts or tokens.
     DtsStar(DtsStar) = "dts-star",
+    /// One path that goes back where it promises less than unguided ones.
+    Dfs(Dfs) = "dfs",
     /// Tree search over sampled completions, for few steps.
     Treeg(Treeg) = "treeg",
     /// The best of N candidates in chains whose number falls.

@@ -33,6 +33,13 @@ pub struct Particle {
     pub log_weight: f64,
 }
 
+impl Particle {
+    /// A text that was drawn, with its reward.
+    pub(crate) fn scored(tokens: Vec<TokenId>, reward: f64) -> Self {
+        Self { tokens, value: reward, reward, log_p: 0.0, log_weight: 0.0 }
+    }
+}
+
 /// Something the caller should know: a cap, a fallback, an extra call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {

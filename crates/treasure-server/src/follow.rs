@@ -62,6 +62,13 @@ struct State {
 
 impl State {
     fn reveal(&mut self, node: &NodeEvent, p: Option<f64>) {
+        for &position in &node.remasked {
+            if let (Some(slot), Some(sure)) =
+                (self.slots.get_mut(position), self.p.get_mut(position))
+            {
+                (*slot, *sure) = (None, None);
+            }
+        }
         for (position, token) in reveals(node) {
             if let (Some(slot), Some(sure)) =
                 (self.slots.get_mut(position), self.p.get_mut(position))
@@ -291,5 +298,25 @@ impl Follow {
         ids.into_iter()
             .filter(|id| agrees.contains_key(id))
             .max_by_key(|id| (agrees[id], std::cmp::Reverse(*id)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use treasure::core::Cost;
+
+    #[test]
+    fn what_a_search_masks_again_is_a_hole_again() {
+        let (slots, p) = (vec![Some(7), Some(8), None], vec![Some(0.5), Some(0.5), None]);
+        let mut state = State { slots, p, log_p: 0.0 };
+        let node = NodeEvent {
+            remasked: vec![0, 1],
+            position: Some(1),
+            token: Some(9),
+            ..NodeEvent::new(1, 2, 0.5, Cost::default())
+        };
+        state.reveal(&node, None);
+        assert_eq!((state.slots, state.p), (vec![None, Some(9), None], vec![None; 3]));
     }
 }

@@ -28,6 +28,8 @@ const DEFAULTS: &[(&str, u64)] = &[
     ("rounds", 64),
     ("final_rounds", 256),
     ("refine_every", 4_096),
+    ("look_every", 4_096),
+    ("backtracks", 64),
 ];
 
 /// Options that multiply to the texts that one step holds.

@@ -37,6 +37,8 @@ pub const BOUNDS: &[Bound] = &[
     Bound { option: "rounds", most: 10_000, why: "each is a search of its own" },
     Bound { option: "final_rounds", most: 10_000, why: "each is a search of its own" },
     Bound { option: "refine_every", most: 1_000_000, why: "there are no more steps" },
+    Bound { option: "look_every", most: 1_000_000, why: "there are no more steps" },
+    Bound { option: "backtracks", most: 10_000, why: "each is a search of its own" },
     Bound { option: "max_seconds", most: 31_536_000, why: "that is a year" },
     Bound { option: "in_flight", most: 1_000, why: "every search has a thread of its own" },
     Bound { option: "batch_size", most: 1_000_000, why: "a batch is in memory as a whole" },

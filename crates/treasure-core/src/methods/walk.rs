@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Context, Event, Flow, Key, MaskedSeq, NodeEvent, TokenId,
+    Context, Event, Flow, Key, MaskedSeq, NodeEvent, TokenId, Want,
     context::Step,
     population::{Node, Weight, next_population},
     propose::{DrawBy, FirstHitting, Order, Pace, Propose, Reveal},
@@ -34,6 +34,27 @@ pub(super) fn walk(cx: &mut Context<'_, '_>, at: &mut Vec<Node>, masks: usize) -
         *at = next_population(at, &proposals, &all, None, cx);
     }
     Ok(())
+}
+
+/// What states with equally many masks are worth: the reward at the end, before it that of the likeliest
+/// completion of their own prediction, which is kept.
+pub(super) fn looked_at(cx: &Context<'_, '_>, nodes: &mut [Node]) -> Flow<Vec<f64>> {
+    let mut texts: Vec<Vec<TokenId>> =
+        nodes.iter().filter_map(|node| Some(node.seq.complete()?.to_vec())).collect();
+    if texts.is_empty() {
+        let states: Vec<_> = nodes.iter().map(|node| (node.seq.clone(), node.t)).collect();
+        let encoded = cx.problem.encode(&states)?;
+        let want = Want { argmax: true, ..Want::default() };
+        let wants: Vec<_> = encoded.iter().map(|encoded| (encoded, want)).collect();
+        let answers = cx.problem.read(&wants)?;
+        texts = (nodes.iter().zip(answers))
+            .map(|(node, answer)| node.seq.complete_with(answer.argmax))
+            .collect();
+        for (node, encoded) in nodes.iter_mut().zip(encoded) {
+            node.encoded = Some(encoded);
+        }
+    }
+    cx.problem.score(&texts)
 }
 
 /// What turns one state into another: positions masked again, then tokens placed.

@@ -8,9 +8,9 @@ use std::{
 use treasure_core::{
     Clock, Deadline, Error, Key, Limits, Method, Remask, Sampler, Silent, StopReason,
     methods::{
-        Accept, Base, BestOfN, Code, Dream, Dsearch, Dts, DtsStar, Fhs, FkReference, FkSteering,
-        Greedy, IterRef, Llada, NaiveTree, Pg, Pick, Policy, Refine, Search, Smc, Svdd, Treasure,
-        Treeg,
+        Accept, Base, BestOfN, Code, Dfs, Dream, Dsearch, Dts, DtsStar, Fhs, FkReference,
+        FkSteering, Greedy, IterRef, Llada, NaiveTree, Pg, Pick, Policy, Refine, Search, Smc, Svdd,
+        Treasure, Treeg,
     },
 };
 use treasure_testkit::{JointTable, TableReward};
@@ -47,6 +47,7 @@ fn methods() -> Vec<Box<dyn Search>> {
         Box::new(DtsStar { iterations: 5, policy: Policy::Puct, ..DtsStar::default() }),
         Box::new(Treeg { sampler, ..Treeg::default() }),
         Box::new(Treeg { sampler: Sampler::FirstHitting, ..Treeg::default() }),
+        Box::new(Dfs { particles: 2, look_every: 2, ..Dfs::default() }),
         Box::new(Dsearch { particles: 2, expand: 2, replace: 0.5, ..Dsearch::default() }),
         Box::new(IterRef { refine_every: 2, final_rounds: 2, tries: 2, ..IterRef::default() }),
         Box::new(Refine { rounds: 2, ..Refine::default() }),

@@ -1,5 +1,6 @@
 //! The search against exact oracles: every test name is a sentence about it.
 
+mod backtracking;
 mod bad_input;
 mod batcher;
 mod budgets;

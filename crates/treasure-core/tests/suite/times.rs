@@ -9,7 +9,7 @@ use std::{
 use treasure_core::{
     Event, Key, MaskedSeq, NodeEvent, Sampler, ValueKind, WeighBy,
     methods::{
-        Base, BestOfN, Code, Fhs, FkSteering, NaiveTree, Search, Smc, Svdd, Treasure, Treeg,
+        Base, BestOfN, Code, Dfs, Fhs, FkSteering, NaiveTree, Search, Smc, Svdd, Treasure, Treeg,
     },
 };
 use treasure_testkit::{JointTable, TableReward};
@@ -71,6 +71,8 @@ fn first_hitting_predicts_at_the_time_of_the_event_it_jumps_to() {
         Box::new(Code { particles: 3, code_block: 1, sampler }),
         Box::new(Smc { particles: 4, ..Smc::default() }),
         Box::new(Treeg { sampler, ..Treeg::default() }),
+        // Looked at after every event; where it went back, the state it went on from is not told.
+        Box::new(Dfs { look_every: 1, backtracks: 0, ..Dfs::default() }),
     ];
     for method in methods {
         let mut several = 0;

@@ -32,11 +32,16 @@
     for (let at = node; at; at = byId.get(at.parent)) path.push(at);
     return path;
   };
-  const textOf = (node) => {
+  const stateOf = (node) => {
     const slots = tree.start.slice();
-    for (const each of lineage(node)) for (const [at, token] of each.reveals) slots[at] = token;
-    return slots.map((token) => (token === null ? "▁" : tree.texts[token] ?? "#" + token)).join("");
+    for (const each of lineage(node).reverse()) {
+      for (const at of each.remasked) slots[at] = null;
+      for (const [at, token] of each.reveals) slots[at] = token;
+    }
+    return slots;
   };
+  const textOf = (node) =>
+    stateOf(node).map((token) => (token === null ? "▁" : tree.texts[token] ?? "#" + token)).join("");
 
   const show = (node) => {
     detail.replaceChildren();
@@ -125,11 +130,7 @@
       rows.get(step).push(node);
     }
     const last = [...rows.keys()].reduce((a, b) => Math.max(a, b), -1);
-    const same = (node) => {
-      const slots = tree.start.slice();
-      for (const each of lineage(node)) for (const [at, token] of each.reveals) slots[at] = token;
-      return slots.every((token, at) => token === tree.answer[at]);
-    };
+    const same = (node) => stateOf(node).every((token, at) => token === tree.answer[at]);
     const winner = (rows.get(last) ?? []).filter((node) => node.kept).find(same);
     answer = new Set(winner ? lineage(winner).map((node) => node.id) : []);
     levels.replaceChildren();

@@ -18,6 +18,8 @@ pub struct Drawn {
     masks: usize,
     /// Every (position, token) it revealed.
     reveals: Vec<(usize, TokenId)>,
+    /// The positions that it masked again before that.
+    remasked: Vec<usize>,
     rank: usize,
     value: Option<f64>,
     kept: bool,
@@ -132,6 +134,7 @@ fn node(event: NodeEvent) -> Drawn {
         step: event.step,
         masks: event.masks_left,
         reveals: event.position.zip(event.token).into_iter().chain(event.also).collect(),
+        remasked: event.remasked,
         rank: event.rank,
         value: event.value,
         kept: event.kept,

@@ -262,7 +262,7 @@ fn every_method_is_a_control_at_the_trees_model_calls_and_seconds() {
         let plan = plan("controls", size);
         let tree = plan.nominal_cost(&plan.variants[0]).nfe as f64;
         for method in
-            ["svdd", "code", "smc", "pg", "dts", "dts-star", "treeg", "dsearch", "iterref"]
+            ["svdd", "code", "smc", "pg", "dts", "dts-star", "dfs", "treeg", "dsearch", "iterref"]
         {
             let matched = |budget| {
                 let own = plan.variants.iter().filter(|variant| variant.method == method);

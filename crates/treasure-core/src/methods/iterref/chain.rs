@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::{
-    super::walk::{Told, node_at, some_of, tell_change, walk},
+    super::walk::{Told, looked_at, node_at, some_of, tell_change, walk},
     IterRef, Move,
 };
 use crate::{
-    Context, Error, Event, Flow, MaskedSeq, Particle, PruneReason, StepEvent, Want,
+    Context, Error, Event, Flow, MaskedSeq, Particle, PruneReason, StepEvent,
     population::{Node, tell_start},
     propose::purpose,
     resample::{LogWeights, draw_one},
@@ -28,35 +28,13 @@ pub(super) struct Refined {
 }
 
 impl Refined {
-    /// What states with equally many masks are worth: the reward at the end, before it that of the
-    /// likeliest completion of their own prediction, which is kept.
+    /// What states with equally many masks are worth; the best complete one is remembered.
     fn values(&mut self, cx: &Context<'_, '_>, nodes: &mut [Node]) -> Flow<Vec<f64>> {
-        let open = nodes.first().is_some_and(|node| node.seq.n_masked() > 0);
-        let mut texts: Vec<_> = nodes.iter().filter_map(|node| node.seq.complete()).collect();
-        let mut filled = Vec::new();
-        if open {
-            let states: Vec<_> = nodes.iter().map(|node| (node.seq.clone(), node.t)).collect();
-            let encoded = cx.problem.encode(&states)?;
-            let want = Want { argmax: true, ..Want::default() };
-            let wants: Vec<_> = encoded.iter().map(|encoded| (encoded, want)).collect();
-            let answers = cx.problem.read(&wants)?;
-            filled = (nodes.iter().zip(answers))
-                .map(|(node, answer)| node.seq.complete_with(answer.argmax))
-                .collect();
-            texts = filled.iter().map(Vec::as_slice).collect();
-            for (node, encoded) in nodes.iter_mut().zip(encoded) {
-                node.encoded = Some(encoded);
-            }
-        }
-        let texts: Vec<_> = texts.into_iter().map(<[_]>::to_vec).collect();
-        drop(filled);
-        let values = cx.problem.score(&texts)?;
-        if !open {
-            for (tokens, &reward) in texts.into_iter().zip(&values) {
-                if self.best.as_ref().is_none_or(|best| reward > best.reward) {
-                    let (value, log_p, log_weight) = (reward, 0.0, 0.0);
-                    self.best = Some(Particle { tokens, value, reward, log_p, log_weight });
-                }
+        let values = looked_at(cx, nodes)?;
+        for (node, &reward) in nodes.iter().zip(&values) {
+            let better = self.best.as_ref().is_none_or(|best| reward > best.reward);
+            if let Some(tokens) = node.seq.complete().filter(|_| better) {
+                self.best = Some(Particle::scored(tokens.to_vec(), reward));
             }
         }
         Ok(values)
@@ -185,7 +163,7 @@ impl Stepper for Refined {
             return Err(Error::Invalid { what: "iterref", expected, got }.into());
         };
         // A drawn answer is where the chain is; the search's own is the best it has seen complete.
-        let now = Particle { tokens: tokens.to_vec(), value: reward, reward, ..best.clone() };
+        let now = Particle::scored(tokens.to_vec(), reward);
         Ok(Concluded {
             tokens: best.tokens,
             reward: Some(best.reward),

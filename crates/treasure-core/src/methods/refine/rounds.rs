@@ -211,13 +211,7 @@ impl Stepper for Rounds {
             let (expected, got) = ("a text".into(), "none".into());
             return Err(Error::Invalid { what: "refine", expected, got }.into());
         };
-        let now = Particle {
-            tokens: current.tokens,
-            value: current.reward,
-            reward: current.reward,
-            log_p: 0.0,
-            log_weight: 0.0,
-        };
+        let now = Particle::scored(current.tokens, current.reward);
         Ok(Concluded {
             tokens: best.tokens,
             reward: Some(best.reward),
