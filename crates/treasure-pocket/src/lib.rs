@@ -46,7 +46,11 @@ impl std::fmt::Debug for Model {
 /// A static, not a constant: a constant would copy the weights into every crate that names it.
 pub static MODELS: &[Model] = include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
-/// Weights stored smaller: the length of their odd bytes once compressed, those, then the even bytes.
+#[cfg(any(test, feature = "packed"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "packing is the build's"))]
+mod words;
+
+/// Weights in an order that compresses, put back when they are used.
 #[cfg(feature = "packed")]
 mod packed {
     use std::{
@@ -54,7 +58,7 @@ mod packed {
         sync::{Mutex, PoisonError},
     };
 
-    use super::{Files, Model};
+    use super::{Files, Model, words};
 
     static OPENED: Mutex<Option<HashMap<&'static str, Files>>> = Mutex::new(None);
 
@@ -63,25 +67,17 @@ mod packed {
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = opened.get_or_insert_default();
         opened.entry(model.name).or_insert_with(|| {
+            let base = words::base(model.name).and_then(super::model).map(|base| base.files);
             let files = model.files.iter().map(|&(name, bytes)| {
-                let whole = name.ends_with(".safetensors").then(|| whole(bytes)).flatten();
-                // What the build packed can be unpacked; a file that cannot is left as it is, and no loader reads it.
-                (name, whole.map_or(bytes, |whole| &*Vec::leak(whole)))
+                let base = base.and_then(|files| files.iter().find(|(file, _)| *file == name));
+                let whole = name.ends_with(".safetensors").then(|| {
+                    // What the build packed can be unpacked; otherwise it is left as it is, and no loader reads it.
+                    words::unpack(bytes, base.map(|(_, bytes)| *bytes))
+                });
+                (name, whole.flatten().map_or(bytes, |whole| &*Vec::leak(whole)))
             });
             Vec::leak(files.collect())
         })
-    }
-
-    /// The bytes that were packed.
-    fn whole(packed: &[u8]) -> Option<Vec<u8>> {
-        let (length, rest) = packed.split_first_chunk::<8>()?;
-        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-        let (small, even) = rest.split_at_checked(length)?;
-        let odd = miniz_oxide::inflate::decompress_to_vec_with_limit(small, even.len()).ok()?;
-        let mut bytes = Vec::with_capacity(2 * even.len());
-        bytes.extend(even.iter().zip(&odd).flat_map(|(&first, &second)| [first, second]));
-        bytes.extend(even.get(odd.len()..)?);
-        Some(bytes)
     }
 }
 
@@ -104,6 +100,25 @@ mod tests {
                     model.name
                 );
             }
+        }
+    }
+
+    #[test]
+    fn weights_are_those_that_ship_and_survive_packing() {
+        let read = |model: &str| {
+            let path = format!(
+                "{}/../../assets/pocket/{model}/model.safetensors",
+                env!("CARGO_MANIFEST_DIR")
+            );
+            std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+        };
+        for model in MODELS {
+            let shipped = read(model.name);
+            assert!(model.file("model.safetensors") == Some(&shipped), "{}: embedded", model.name);
+            let base = words::base(model.name).map(|base| words::pack(&read(base), None));
+            let packed = words::pack(&shipped, base.as_deref());
+            let whole = words::unpack(&packed, base.as_deref());
+            assert!(whole.as_ref() == Some(&shipped), "{}: packed and unpacked", model.name);
         }
     }
 
