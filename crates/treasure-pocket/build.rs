@@ -15,7 +15,7 @@ fn main() {
     println!("cargo::rerun-if-changed=src/words.rs");
     let out = format!("{}/models.rs", env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
     let source = match env::var_os("CARGO_FEATURE_POCKET_PERMISSIVE") {
-        None => "&[]".to_string(),
+        None => "static ALL: [Model; 0] = [];\n".to_string(),
         Some(_) => match listing() {
             Ok(source) => source,
             Err(message) => {
@@ -33,7 +33,7 @@ fn main() {
     }
 }
 
-/// A Rust expression: model names with their files, in manifest order.
+/// Rust: an array of model names with their files, in manifest order.
 fn listing() -> Result<String, String> {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(|error| error.to_string())?)
         .join("../../assets/pocket");
@@ -75,15 +75,15 @@ fn listing() -> Result<String, String> {
     if env::var_os("CARGO_FEATURE_POCKET").is_none() {
         models.retain(|(model, _)| is_permissive(&root, model));
     }
-    let mut source = String::from("&[\n");
+    let mut source = format!("static ALL: [Model; {}] = [\n", models.len());
     for (model, files) in &models {
-        let _ = writeln!(source, "    Model {{ name: {model:?}, files: &[");
+        let _ = writeln!(source, "    Model::new({model:?}, &[");
         for (file, full) in files {
             let _ = writeln!(source, "        ({file:?}, include_bytes!({full})),");
         }
-        source.push_str("    ] },\n");
+        source.push_str("    ]),\n");
     }
-    source.push(']');
+    source.push_str("];\n");
     Ok(source)
 }
 

@@ -3,25 +3,55 @@
 //! Each is a plain Hugging Face directory under `assets/pocket`; this crate only carries their bytes.
 //! With the feature `pocket` off it carries none, or, with `pocket-permissive`, those that may be used for anything.
 
+#[cfg(any(test, feature = "packed"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "packing is the build's"))]
+mod words;
+
 /// An embedded model: the files of its directory.
-#[derive(Clone, Copy)]
 pub struct Model {
     /// The directory's name, such as `denoiser`.
     pub name: &'static str,
     /// File names with their contents as stored; [`Model::open`] reads them.
     files: Files,
+    /// Those files unpacked, from the first use to the end of the process.
+    #[cfg(feature = "packed")]
+    opened: std::sync::OnceLock<Files>,
 }
 
 /// File names with their contents.
 pub type Files = &'static [(&'static str, &'static [u8])];
 
 impl Model {
+    #[cfg_attr(not(feature = "pocket-permissive"), expect(dead_code, reason = "there is none"))]
+    const fn new(name: &'static str, files: Files) -> Self {
+        Self {
+            name,
+            files,
+            #[cfg(feature = "packed")]
+            opened: std::sync::OnceLock::new(),
+        }
+    }
+
     /// Its files, unpacked where they are stored packed: once in a process, at the first call.
     pub fn open(&self) -> Files {
         #[cfg(feature = "packed")]
-        return packed::open(self);
+        return self.opened.get_or_init(|| self.unpacked());
         #[cfg(not(feature = "packed"))]
         self.files
+    }
+
+    #[cfg(feature = "packed")]
+    fn unpacked(&self) -> Files {
+        let base = words::base(self.name).and_then(model).map(|base| base.files);
+        let files = self.files.iter().map(|&(name, bytes)| {
+            let base = base.and_then(|files| files.iter().find(|(file, _)| *file == name));
+            let whole = name.ends_with(".safetensors").then(|| {
+                // What the build packed can be unpacked; otherwise it is left as it is, and no loader reads it.
+                words::unpack(bytes, base.map(|(_, bytes)| *bytes))
+            });
+            (name, whole.flatten().map_or(bytes, |whole| &*Vec::leak(whole)))
+        });
+        Vec::leak(files.collect())
     }
 
     /// The contents of a file.
@@ -44,42 +74,10 @@ impl std::fmt::Debug for Model {
 /// All embedded models, in the manifest's order.
 ///
 /// A static, not a constant: a constant would copy the weights into every crate that names it.
-pub static MODELS: &[Model] = include!(concat!(env!("OUT_DIR"), "/models.rs"));
+pub static MODELS: &[Model] = &ALL;
 
-#[cfg(any(test, feature = "packed"))]
-#[cfg_attr(not(test), allow(dead_code, reason = "packing is the build's"))]
-mod words;
-
-/// Weights in an order that compresses, put back when they are used.
-#[cfg(feature = "packed")]
-mod packed {
-    use std::{
-        collections::HashMap,
-        sync::{Mutex, PoisonError},
-    };
-
-    use super::{Files, Model, words};
-
-    static OPENED: Mutex<Option<HashMap<&'static str, Files>>> = Mutex::new(None);
-
-    /// The files of a model. They stay for the life of the process, as those of the binary do.
-    pub(super) fn open(model: &Model) -> Files {
-        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-        let opened = opened.get_or_insert_default();
-        opened.entry(model.name).or_insert_with(|| {
-            let base = words::base(model.name).and_then(super::model).map(|base| base.files);
-            let files = model.files.iter().map(|&(name, bytes)| {
-                let base = base.and_then(|files| files.iter().find(|(file, _)| *file == name));
-                let whole = name.ends_with(".safetensors").then(|| {
-                    // What the build packed can be unpacked; otherwise it is left as it is, and no loader reads it.
-                    words::unpack(bytes, base.map(|(_, bytes)| *bytes))
-                });
-                (name, whole.flatten().map_or(bytes, |whole| &*Vec::leak(whole)))
-            });
-            Vec::leak(files.collect())
-        })
-    }
-}
+// Defines `ALL`, an array.
+include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
 /// The embedded model of a name.
 pub fn model(name: &str) -> Option<&'static Model> {
