@@ -2,7 +2,7 @@
 //!
 //! A file of half-precision numbers hardly compresses as it is. Two things help whoever compresses it later, such as a
 //! wheel. The high bytes (sign, exponent, two bits) stand together, away from the low ones, which are noise. And judges
-//! that were trained on from one trunk differ little: rows that resemble a row of another file, the base, are stored as
+//! that began as the same encoder differ little: rows that resemble a row of another file, the base, are stored as
 //! differences, arranged by the exponents of the base, which say how large a difference is.
 //!
 //! Guarantee: [`unpack`] gives back the bytes that [`pack`] was given, whatever they are.
