@@ -5,11 +5,17 @@
 
 use std::{env, fmt::Write as _, fs, path::Path, process::exit};
 
+#[cfg(feature = "packed")]
+#[path = "src/words.rs"]
+#[allow(dead_code, reason = "unpacking is the library's")]
+mod words;
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/words.rs");
     let out = format!("{}/models.rs", env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
     let source = match env::var_os("CARGO_FEATURE_POCKET_PERMISSIVE") {
-        None => "&[]".to_string(),
+        None => "static ALL: [Model; 0] = [];\n".to_string(),
         Some(_) => match listing() {
             Ok(source) => source,
             Err(message) => {
@@ -27,7 +33,7 @@ fn main() {
     }
 }
 
-/// A Rust expression: model names with their files, in manifest order.
+/// Rust: an array of model names with their files, in manifest order.
 fn listing() -> Result<String, String> {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(|error| error.to_string())?)
         .join("../../assets/pocket");
@@ -57,26 +63,27 @@ fn listing() -> Result<String, String> {
         if models.last().is_none_or(|(name, _)| *name != model) {
             models.push((model, Vec::new()));
         }
-        let embedded = match file.ends_with(".safetensors") {
-            true => packed(&full, model)?,
+        #[cfg(feature = "packed")]
+        let full = match file.ends_with(".safetensors") {
+            true => packed(&root, model, file)?,
             false => full,
         };
         if let Some((_, files)) = models.last_mut() {
-            files.push((file, format!("{embedded:?}")));
+            files.push((file, format!("{full:?}")));
         }
     }
     if env::var_os("CARGO_FEATURE_POCKET").is_none() {
         models.retain(|(model, _)| is_permissive(&root, model));
     }
-    let mut source = String::from("&[\n");
+    let mut source = format!("static ALL: [Model; {}] = [\n", models.len());
     for (model, files) in &models {
-        let _ = writeln!(source, "    Model {{ name: {model:?}, files: &[");
+        let _ = writeln!(source, "    Model::new({model:?}, &[");
         for (file, full) in files {
             let _ = writeln!(source, "        ({file:?}, include_bytes!({full})),");
         }
-        source.push_str("    ] },\n");
+        source.push_str("    ]),\n");
     }
-    source.push(']');
+    source.push_str("];\n");
     Ok(source)
 }
 
@@ -87,33 +94,20 @@ fn is_permissive(root: &Path, model: &str) -> bool {
     named.is_some_and(|license| matches!(license.trim(), "mit" | "apache-2.0"))
 }
 
-/// Writes a file smaller: the length of its odd bytes once compressed, those, then its even bytes.
+/// Writes weights in an order that compresses.
 #[cfg(feature = "packed")]
-fn packed(file: &Path, model: &str) -> Result<std::path::PathBuf, String> {
-    use miniz_oxide::deflate::core::{
-        CompressionStrategy, CompressorOxide, TDEFLFlush, compress_to_output,
-        create_comp_flags_from_zip_params,
+fn packed(root: &Path, model: &str, file: &str) -> Result<std::path::PathBuf, String> {
+    let read = |model: &str| {
+        fs::read(root.join(model).join(file))
+            .map_err(|error| format!("assets/pocket/{model}/{file}: {error}"))
     };
-    let bytes = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let odd: Vec<u8> = bytes.iter().skip(1).step_by(2).copied().collect();
-    // Exponents follow no pattern that repeats: their frequencies are all there is to gain.
-    let strategy = CompressionStrategy::HuffmanOnly as i32;
-    let mut compressor = CompressorOxide::new(create_comp_flags_from_zip_params(9, -15, strategy));
-    let mut small: Vec<u8> = Vec::new();
-    compress_to_output(&mut compressor, &odd, TDEFLFlush::Finish, |part| {
-        small.extend_from_slice(part);
-        true
-    });
-    let mut packed = (small.len() as u64).to_le_bytes().to_vec();
-    packed.extend(small);
-    packed.extend(bytes.iter().step_by(2));
+    let base = match words::base(model) {
+        None => None,
+        Some(base) => Some(words::pack(&read(base)?, None)),
+    };
     let out = env::var("OUT_DIR").map_err(|error| error.to_string())?;
     let out = Path::new(&out).join(format!("{model}.packed"));
-    fs::write(&out, packed).map_err(|error| format!("{}: {error}", out.display()))?;
+    fs::write(&out, words::pack(&read(model)?, base.as_deref()))
+        .map_err(|error| format!("{}: {error}", out.display()))?;
     Ok(out)
-}
-
-#[cfg(not(feature = "packed"))]
-fn packed(file: &Path, _: &str) -> Result<std::path::PathBuf, String> {
-    Ok(file.to_owned())
 }

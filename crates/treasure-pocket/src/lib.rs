@@ -3,25 +3,55 @@
 //! Each is a plain Hugging Face directory under `assets/pocket`; this crate only carries their bytes.
 //! With the feature `pocket` off it carries none, or, with `pocket-permissive`, those that may be used for anything.
 
+#[cfg(any(test, feature = "packed"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "packing is the build's"))]
+mod words;
+
 /// An embedded model: the files of its directory.
-#[derive(Clone, Copy)]
 pub struct Model {
     /// The directory's name, such as `denoiser`.
     pub name: &'static str,
     /// File names with their contents as stored; [`Model::open`] reads them.
     files: Files,
+    /// Those files unpacked, from the first use to the end of the process.
+    #[cfg(feature = "packed")]
+    opened: std::sync::OnceLock<Files>,
 }
 
 /// File names with their contents.
 pub type Files = &'static [(&'static str, &'static [u8])];
 
 impl Model {
+    #[cfg_attr(not(feature = "pocket-permissive"), expect(dead_code, reason = "there is none"))]
+    const fn new(name: &'static str, files: Files) -> Self {
+        Self {
+            name,
+            files,
+            #[cfg(feature = "packed")]
+            opened: std::sync::OnceLock::new(),
+        }
+    }
+
     /// Its files, unpacked where they are stored packed: once in a process, at the first call.
     pub fn open(&self) -> Files {
         #[cfg(feature = "packed")]
-        return packed::open(self);
+        return self.opened.get_or_init(|| self.unpacked());
         #[cfg(not(feature = "packed"))]
         self.files
+    }
+
+    #[cfg(feature = "packed")]
+    fn unpacked(&self) -> Files {
+        let base = words::base(self.name).and_then(model).map(|base| base.files);
+        let files = self.files.iter().map(|&(name, bytes)| {
+            let base = base.and_then(|files| files.iter().find(|(file, _)| *file == name));
+            let whole = name.ends_with(".safetensors").then(|| {
+                // What the build packed can be unpacked; otherwise it is left as it is, and no loader reads it.
+                words::unpack(bytes, base.map(|(_, bytes)| *bytes))
+            });
+            (name, whole.flatten().map_or(bytes, |whole| &*Vec::leak(whole)))
+        });
+        Vec::leak(files.collect())
     }
 
     /// The contents of a file.
@@ -44,46 +74,10 @@ impl std::fmt::Debug for Model {
 /// All embedded models, in the manifest's order.
 ///
 /// A static, not a constant: a constant would copy the weights into every crate that names it.
-pub static MODELS: &[Model] = include!(concat!(env!("OUT_DIR"), "/models.rs"));
+pub static MODELS: &[Model] = &ALL;
 
-/// Weights stored smaller: the length of their odd bytes once compressed, those, then the even bytes.
-#[cfg(feature = "packed")]
-mod packed {
-    use std::{
-        collections::HashMap,
-        sync::{Mutex, PoisonError},
-    };
-
-    use super::{Files, Model};
-
-    static OPENED: Mutex<Option<HashMap<&'static str, Files>>> = Mutex::new(None);
-
-    /// The files of a model. They stay for the life of the process, as those of the binary do.
-    pub(super) fn open(model: &Model) -> Files {
-        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-        let opened = opened.get_or_insert_default();
-        opened.entry(model.name).or_insert_with(|| {
-            let files = model.files.iter().map(|&(name, bytes)| {
-                let whole = name.ends_with(".safetensors").then(|| whole(bytes)).flatten();
-                // What the build packed can be unpacked; a file that cannot is left as it is, and no loader reads it.
-                (name, whole.map_or(bytes, |whole| &*Vec::leak(whole)))
-            });
-            Vec::leak(files.collect())
-        })
-    }
-
-    /// The bytes that were packed.
-    fn whole(packed: &[u8]) -> Option<Vec<u8>> {
-        let (length, rest) = packed.split_first_chunk::<8>()?;
-        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-        let (small, even) = rest.split_at_checked(length)?;
-        let odd = miniz_oxide::inflate::decompress_to_vec_with_limit(small, even.len()).ok()?;
-        let mut bytes = Vec::with_capacity(2 * even.len());
-        bytes.extend(even.iter().zip(&odd).flat_map(|(&first, &second)| [first, second]));
-        bytes.extend(even.get(odd.len()..)?);
-        Some(bytes)
-    }
-}
+// Defines `ALL`, an array.
+include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
 /// The embedded model of a name.
 pub fn model(name: &str) -> Option<&'static Model> {
@@ -104,6 +98,25 @@ mod tests {
                     model.name
                 );
             }
+        }
+    }
+
+    #[test]
+    fn weights_are_those_that_ship_and_survive_packing() {
+        let read = |model: &str| {
+            let path = format!(
+                "{}/../../assets/pocket/{model}/model.safetensors",
+                env!("CARGO_MANIFEST_DIR")
+            );
+            std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+        };
+        for model in MODELS {
+            let shipped = read(model.name);
+            assert!(model.file("model.safetensors") == Some(&shipped), "{}: embedded", model.name);
+            let base = words::base(model.name).map(|base| words::pack(&read(base), None));
+            let packed = words::pack(&shipped, base.as_deref());
+            let whole = words::unpack(&packed, base.as_deref());
+            assert!(whole.as_ref() == Some(&shipped), "{}: packed and unpacked", model.name);
         }
     }
 

@@ -3,14 +3,18 @@
 //!
 //! Guarantee: a request whose run is gone gets an error, never a wait without end.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    mpsc::{self, Receiver, Sender},
+use std::{
+    hint,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, Receiver, Sender, TryRecvError},
+    },
+    time::{Duration, Instant},
 };
 
 use treasure::{
     core::{Answer, TokenId},
-    rewards::{Error, Result, TextReward},
+    rewards::{Error, Result, TextReward, Window},
 };
 
 /// How Python answers: with a value, or with words about what went wrong.
@@ -53,6 +57,24 @@ pub(crate) struct Ask {
     pub rows: Vec<usize>,
 }
 
+/// How long a thread looks out for what comes at any moment, before it sleeps.
+///
+/// To wake a thread whose processor sleeps takes some 50 µs, as long as a simple reward takes for a batch.
+const AT_ONCE: Duration = Duration::from_micros(200);
+
+/// What comes at once, if anything does.
+pub(crate) fn at_once<T>(from: &Receiver<T>) -> Option<T> {
+    let begin = Instant::now();
+    while begin.elapsed() < AT_ONCE {
+        match from.try_recv() {
+            Ok(got) => return Some(got),
+            Err(TryRecvError::Empty) => hint::spin_loop(),
+            Err(TryRecvError::Disconnected) => break,
+        }
+    }
+    None
+}
+
 /// What a search says to Python.
 pub(crate) enum Message {
     /// Score texts with a reward, by number.
@@ -78,19 +100,26 @@ pub(crate) enum Message {
 /// The way to the Python thread.
 #[derive(Clone)]
 pub(crate) struct Bridge {
-    sender: Sender<Message>,
+    sender: Sender<Option<Message>>,
+    /// Whether processors are free while a search waits for Python: it runs alone, on one of several.
+    alone: bool,
     dropped: Arc<Mutex<Vec<u64>>>,
 }
 
 impl Bridge {
-    pub(crate) fn new() -> (Self, Receiver<Message>) {
+    pub(crate) fn new(alone: bool) -> (Self, Receiver<Option<Message>>) {
         let (sender, receiver) = mpsc::channel();
-        (Self { sender, dropped: Arc::default() }, receiver)
+        (Self { sender, alone, dropped: Arc::default() }, receiver)
     }
 
     /// Says something; whether anybody listens is none of the search's business.
     pub(crate) fn tell(&self, message: Message) {
-        let _ = self.sender.send(message);
+        let _ = self.sender.send(Some(message));
+    }
+
+    /// Says that a request comes at once: nothing, but whoever waits is awake by then.
+    fn tell_soon(&self) {
+        let _ = self.sender.send(None);
     }
 
     /// Asks and waits for the answer.
@@ -100,8 +129,9 @@ impl Bridge {
     ) -> std::result::Result<T, String> {
         let (reply, answer) = mpsc::channel();
         let gone = || "the caller has gone away".to_owned();
-        self.sender.send(message(reply)).map_err(|_| gone())?;
-        answer.recv().unwrap_or_else(|_| Err(gone()))
+        self.sender.send(Some(message(reply))).map_err(|_| gone())?;
+        let soon = if self.alone { at_once(&answer) } else { None };
+        soon.map_or_else(|| answer.recv(), Ok).unwrap_or_else(|_| Err(gone()))
     }
 
     /// Notes that an encoding is needed no more; Python hears of it with the next request.
@@ -121,6 +151,8 @@ pub(crate) struct Callable {
     pub number: usize,
     pub batch: usize,
     pub bridge: Bridge,
+    /// When Python was last told that texts come.
+    pub told: Mutex<Option<Instant>>,
 }
 
 impl TextReward for Callable {
@@ -132,6 +164,18 @@ impl TextReward for Callable {
         let texts = texts.iter().map(|&text| text.to_owned()).collect();
         let ask = |reply| Message::Score { reward: self.number, texts, reply };
         self.bridge.ask(ask).map_err(|message| Error::reward(format!("own:{}", self.name), message))
+    }
+
+    /// All of it. A search asks while it writes a batch down, so that Python can wake meanwhile.
+    fn window(&self, _: &str) -> Result<Window> {
+        if self.bridge.alone {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.is_none_or(|told| told.elapsed() > AT_ONCE) {
+                *told = Some(Instant::now());
+                self.bridge.tell_soon();
+            }
+        }
+        Ok(Window::Whole)
     }
 
     fn batch_size(&self) -> Option<usize> {

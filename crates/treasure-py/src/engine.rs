@@ -3,7 +3,7 @@
 use std::{
     num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Mutex, atomic::AtomicBool},
     thread,
 };
 
@@ -109,7 +109,8 @@ impl Engine {
             return Err(raise(py, &error));
         }
         let work = Work::read(&parse(py, work)?).map_err(|error| raise(py, &error))?;
-        let (bridge, receiver) = Bridge::new();
+        let several = thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+        let (bridge, receiver) = Bridge::new(several && (work.is_single() || in_flight == Some(1)));
         let plain = in_flight.is_none() && reward_batch.is_none() && batch_size.is_none();
         let mut session = match plain && rewards.is_empty() && self.own.is_none() {
             // One table for all calls, with what rewards remember.
@@ -130,6 +131,7 @@ impl Engine {
                 number,
                 batch: batch.max(1),
                 bridge: bridge.clone(),
+                told: Mutex::default(),
             });
         }
         let cancel = Arc::new(AtomicBool::new(false));

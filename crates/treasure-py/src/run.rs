@@ -17,7 +17,7 @@ use pyo3::{
 use treasure::core::{Answer, Candidate};
 
 use crate::{
-    bridge::{Ask, Message, Reply, States},
+    bridge::{Ask, Message, Reply, States, at_once},
     errors,
 };
 
@@ -40,13 +40,13 @@ type Written<'py> =
 /// Work under way. Dropping it stops the work.
 #[pyclass(frozen, module = "treasure._treasure")]
 pub struct Run {
-    receiver: Mutex<Receiver<Message>>,
+    receiver: Mutex<Receiver<Option<Message>>>,
     cancel: Arc<AtomicBool>,
     waiting: Mutex<(u64, HashMap<u64, Pending>)>,
 }
 
 impl Run {
-    pub(crate) fn new(receiver: Receiver<Message>, cancel: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(receiver: Receiver<Option<Message>>, cancel: Arc<AtomicBool>) -> Self {
         Self { receiver: Mutex::new(receiver), cancel, waiting: Mutex::default() }
     }
 
@@ -110,10 +110,14 @@ impl Run {
         loop {
             let got = py.detach(|| {
                 let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
-                receiver.recv_timeout(LOOK)
+                match receiver.recv_timeout(LOOK) {
+                    Ok(None) => Ok(at_once(&receiver).flatten()),
+                    got => got,
+                }
             });
             match got {
-                Ok(message) => return self.hand(py, message),
+                Ok(None) => {}
+                Ok(Some(message)) => return self.hand(py, message),
                 Err(RecvTimeoutError::Timeout) => py.check_signals()?,
                 Err(RecvTimeoutError::Disconnected) => return self.hand(py, Message::End),
             }

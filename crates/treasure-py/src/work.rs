@@ -101,6 +101,14 @@ impl Work {
         })
     }
 
+    /// Whether it is one search after another at most.
+    pub(crate) fn is_single(&self) -> bool {
+        match self {
+            Self::Generate { jobs, .. } => jobs.len() <= 1,
+            _ => true,
+        }
+    }
+
     /// Does it; results go over the bridge.
     pub(crate) fn run(self, session: &Session, bridge: &Bridge, cancel: &AtomicBool) {
         let done = |job, row: Value| {
