@@ -2,8 +2,9 @@
 //! same moment runs as one batch.
 //!
 //! Guarantee: by row invariance every search gets the numbers it would get alone, so this changes time
-//! and nothing else. A request that fails or panics fails its own search only. A model or reward that
-//! is slow holds up nobody who waits for another one, and whoever is stopped while it waits leaves at once.
+//! and nothing else; a denoiser without it is asked for each search by itself. A request that fails or
+//! panics fails its own search only. A model or reward that is slow holds up nobody who waits for another
+//! one, and whoever is stopped while it waits leaves at once.
 //!
 //! Each search runs on a thread of its own and holds a [`Seat`]. When every seated search waits for an
 //! answer, whoever waits for a model that is free runs all that is pending for it in one batch.
@@ -359,7 +360,14 @@ impl Denoiser for Seated {
         self.inner.facts()
     }
 
+    fn row_invariant(&self) -> bool {
+        self.inner.row_invariant()
+    }
+
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
+        if !self.row_invariant() {
+            return self.inner.encode(batch);
+        }
         let states = batch.iter().map(|state| (state.seq.clone(), state.t)).collect();
         let lane = Lane { kind: 0, whose: address(&self.inner) };
         match self.batcher.ask(lane, Request::Encode(self.inner.clone(), states))? {
@@ -369,6 +377,9 @@ impl Denoiser for Seated {
     }
 
     fn read(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
+        if !self.row_invariant() {
+            return self.inner.read(batch);
+        }
         let questions = batch.iter().map(OwnedQuestion::new).collect();
         let lane = Lane { kind: 1, whose: address(&self.inner) };
         match self.batcher.ask(lane, Request::Read(self.inner.clone(), questions))? {

@@ -158,10 +158,15 @@ pub struct Facts {
 /// A masked diffusion model.
 ///
 /// Implementations promise *row invariance*: the answer about a state is bitwise the same alone or in
-/// any batch, at any thread count.
+/// any batch, at any thread count. One that cannot says so, and is never asked for two searches at once.
 pub trait Denoiser: Send + Sync {
     /// What a search must know before it asks.
     fn facts(&self) -> &Facts;
+
+    /// Whether that promise is kept.
+    fn row_invariant(&self) -> bool {
+        true
+    }
 
     /// Runs the network: one encoding per state, in order. Costs one NFE per state.
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>>;

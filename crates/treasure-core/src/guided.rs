@@ -89,6 +89,10 @@ impl Denoiser for Guided<'_> {
         2 * self.inner.passes()
     }
 
+    fn row_invariant(&self) -> bool {
+        self.inner.row_invariant()
+    }
+
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
         let bare: Vec<MaskedSeq> =
             batch.iter().map(|state| state.seq.remask(self.given.iter().copied())).collect();

@@ -181,26 +181,6 @@ impl<'a> Problem<'a> {
         Ok(problem)
     }
 
-    /// A problem that begins from finished tokens, of which those marked in `keep` must stay: what a
-    /// refinement is asked to improve. The others are the masks of its start state.
-    pub fn refining(
-        tokens: &[TokenId],
-        keep: &[bool],
-        schedule: &'a dyn Schedule,
-        denoiser: &'a dyn Denoiser,
-        reward: &'a dyn Reward,
-        constraint: impl Constraint + 'a,
-        limits: Limits<'a>,
-    ) -> Result<Self> {
-        if keep.len() != tokens.len() {
-            let expected = format!("{} marks, one a token", tokens.len());
-            return Err(Error::Invalid { what: "keep", expected, got: keep.len().to_string() });
-        }
-        let slots = tokens.iter().zip(keep).map(|(&token, &keep)| keep.then_some(token));
-        let start = MaskedSeq::template(slots)?;
-        Self::new(start, schedule, denoiser, reward, constraint, limits)?.with_given(tokens)
-    }
-
     /// A finished text to begin from; it must agree with the start state where that has tokens.
     pub fn with_given(mut self, tokens: &[TokenId]) -> Result<Self> {
         let invalid = |expected: String, got: String| {

@@ -46,26 +46,14 @@ impl MaskedSeq {
 
     /// A prompt followed by masks, `len` positions in all.
     pub fn with_prompt(prompt: &[TokenId], len: usize) -> Result<Self> {
-        Self::with_prompt_and_suffix(prompt, &[], len)
-    }
-
-    /// A prompt, masks and a suffix, `len` positions in all.
-    pub fn with_prompt_and_suffix(
-        prompt: &[TokenId],
-        suffix: &[TokenId],
-        len: usize,
-    ) -> Result<Self> {
-        let fixed = prompt.len() + suffix.len();
-        if fixed > len {
+        let Some(masks) = len.checked_sub(prompt.len()) else {
             return Err(Error::Invalid {
                 what: "prompt",
-                expected: format!("at most the {len} tokens of the sequence, suffix included"),
-                got: format!("{} + {} tokens", prompt.len(), suffix.len()),
+                expected: format!("at most the {len} tokens of the sequence"),
+                got: format!("{} tokens", prompt.len()),
             });
-        }
-        let holes = std::iter::repeat_n(None, len - fixed);
-        let some = |token: &TokenId| Some(*token);
-        Self::template(prompt.iter().map(some).chain(holes).chain(suffix.iter().map(some)))
+        };
+        Self::template(prompt.iter().copied().map(Some).chain(std::iter::repeat_n(None, masks)))
     }
 
     /// A sequence from tokens and holes (`None` is the mask), refusing the reserved id `u32::MAX`.

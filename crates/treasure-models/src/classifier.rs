@@ -30,24 +30,9 @@ pub struct Classifier {
     description: Description,
 }
 
+load::shell!(Classifier, Role::Classifier, "a classifier");
+
 impl Classifier {
-    /// Loads a classifier by name.
-    pub fn load(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Self> {
-        Self::load_on(&options.cpu(), resolver, spec, options)
-    }
-
-    /// Loads a classifier by name onto an executor.
-    pub fn load_on(
-        executor: &dyn Executor,
-        resolver: &Resolver,
-        spec: &str,
-        options: &LoadOptions,
-    ) -> Result<Self> {
-        let opened = load::open(resolver, spec, options)?;
-        opened.expect(Role::Classifier)?;
-        Self::from_opened(executor, &opened, resolver, options)
-    }
-
     fn from_opened(
         executor: &dyn Executor,
         opened: &Opened,
@@ -108,21 +93,6 @@ impl Classifier {
     /// The longest sequence, special tokens included.
     pub fn max_len(&self) -> usize {
         self.max_len
-    }
-
-    /// The family.
-    pub fn family(&self) -> Family {
-        self.description.architecture
-    }
-
-    /// What this model is.
-    pub fn describe(&self) -> Description {
-        self.description.clone()
-    }
-
-    /// The network on its executor, for benchmarks and checks.
-    pub fn runner(&self) -> &Runner {
-        &self.runner
     }
 
     /// The ids of a conversation as this model's own chat template writes it, if it has one and the text

@@ -17,7 +17,9 @@ pub use runner::{Hidden, Runner};
 pub use sequence::{Keep, Sequence};
 
 use crate::Error;
-pub use crate::kernels::{Isa, operations, register_flops};
+pub use crate::kernels::Isa;
+#[cfg(feature = "bench")]
+pub use crate::kernels::{operations, register_flops};
 
 fn no_token(token: u32, vocabulary: usize) -> Error {
     Error::new(format!("token {token}: expected an id below {vocabulary}"))

@@ -14,6 +14,7 @@ mod linear;
 mod math;
 mod norm;
 mod parallel;
+#[cfg(feature = "bench")]
 mod peak;
 mod product;
 mod rows;
@@ -27,11 +28,13 @@ mod words;
 
 pub(crate) use attention::{Inputs, MAX_HEAD_DIM, Segments, attend};
 pub(crate) use buffer::Aligned;
+#[cfg(feature = "bench")]
 pub use count::operations;
 pub use isa::Isa;
 pub(crate) use linear::Linear;
 pub(crate) use math::activate;
 pub(crate) use norm::{Shift, normalise};
+#[cfg(feature = "bench")]
 pub use peak::register_flops;
 pub(crate) use product::{ROWS_OF_TILES, project, project_activated, project_added};
 pub(crate) use rows::{Lie, Packed, Plain};

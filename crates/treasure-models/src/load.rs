@@ -40,6 +40,50 @@ pub(crate) struct Loaded<N> {
     pub(crate) chat: Option<ChatTemplate>,
 }
 
+/// What every kind of model has, around its own `from_opened`.
+macro_rules! shell {
+    ($model:ident, $role:expr, $what:literal) => {
+        impl $model {
+            #[doc = concat!("Loads ", $what, " by name.")]
+            pub fn load(
+                resolver: &crate::Resolver,
+                spec: &str,
+                options: &crate::LoadOptions,
+            ) -> crate::Result<Self> {
+                Self::load_on(&options.cpu(), resolver, spec, options)
+            }
+
+            #[doc = concat!("Loads ", $what, " by name onto an executor.")]
+            pub fn load_on(
+                executor: &dyn crate::exec::Executor,
+                resolver: &crate::Resolver,
+                spec: &str,
+                options: &crate::LoadOptions,
+            ) -> crate::Result<Self> {
+                let opened = crate::load::open(resolver, spec, options)?;
+                opened.expect($role)?;
+                Self::from_opened(executor, &opened, resolver, options)
+            }
+
+            /// The family.
+            pub fn family(&self) -> crate::Family {
+                self.description.architecture
+            }
+
+            /// What this model is.
+            pub fn describe(&self) -> crate::describe::Description {
+                self.description.clone()
+            }
+
+            /// The network on its executor, for benchmarks and checks.
+            pub fn runner(&self) -> &crate::exec::Runner {
+                &self.runner
+            }
+        }
+    };
+}
+pub(crate) use shell;
+
 /// Resolves, opens and recognises a checkpoint; reads headers only.
 pub(crate) fn open(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Opened> {
     options.check()?;

@@ -43,24 +43,9 @@ struct Rows {
     values: Vec<f32>,
 }
 
+load::shell!(MaskedLm, Role::Denoiser, "a denoiser");
+
 impl MaskedLm {
-    /// Loads a denoiser by name.
-    pub fn load(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Self> {
-        Self::load_on(&options.cpu(), resolver, spec, options)
-    }
-
-    /// Loads a denoiser by name onto an executor.
-    pub fn load_on(
-        executor: &dyn Executor,
-        resolver: &Resolver,
-        spec: &str,
-        options: &LoadOptions,
-    ) -> Result<Self> {
-        let opened = load::open(resolver, spec, options)?;
-        opened.expect(Role::Denoiser)?;
-        Self::from_opened(executor, &opened, resolver, options)
-    }
-
     fn from_opened(
         executor: &dyn Executor,
         opened: &Opened,
@@ -155,21 +140,6 @@ impl MaskedLm {
     /// Whether position 0 has no prediction and must be given (DiffuGPT, DiffuLLaMA).
     pub fn needs_first_token(&self) -> bool {
         self.shift == Shift::FirstGiven
-    }
-
-    /// The family.
-    pub fn family(&self) -> Family {
-        self.description.architecture
-    }
-
-    /// What this model is.
-    pub fn describe(&self) -> Description {
-        self.description.clone()
-    }
-
-    /// The network on its executor, for benchmarks and checks.
-    pub fn runner(&self) -> &Runner {
-        &self.runner
     }
 
     /// The noise level of a diffusion time under mdlm's log-linear schedule: `σ(t) = −ln(1 − (1 − ε) t)`.
@@ -465,6 +435,10 @@ impl TextModel for MaskedLm {
 impl Denoiser for MaskedLm {
     fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    fn row_invariant(&self) -> bool {
+        self.runner.facts().row_invariant
     }
 
     fn encode(&self, batch: &[State<'_>]) -> treasure_core::Result<Vec<Encoding>> {

@@ -5,7 +5,7 @@
 use rayon::prelude::*;
 
 use crate::{
-    Error, Family, LoadOptions, Resolver, Result, Role, Tokenizer,
+    Error, LoadOptions, Resolver, Result, Role, Tokenizer,
     describe::Description,
     exec::{Executor, Runner, Sequence},
     load::{self, Loaded, Opened},
@@ -22,24 +22,9 @@ pub struct Scorer {
     description: Description,
 }
 
+load::shell!(Scorer, Role::Scorer, "a scorer");
+
 impl Scorer {
-    /// Loads a scorer by name.
-    pub fn load(resolver: &Resolver, spec: &str, options: &LoadOptions) -> Result<Self> {
-        Self::load_on(&options.cpu(), resolver, spec, options)
-    }
-
-    /// Loads a scorer by name onto an executor.
-    pub fn load_on(
-        executor: &dyn Executor,
-        resolver: &Resolver,
-        spec: &str,
-        options: &LoadOptions,
-    ) -> Result<Self> {
-        let opened = load::open(resolver, spec, options)?;
-        opened.expect(Role::Scorer)?;
-        Self::from_opened(executor, &opened, resolver, options)
-    }
-
     fn from_opened(
         executor: &dyn Executor,
         opened: &Opened,
@@ -73,21 +58,6 @@ impl Scorer {
     /// The longest sequence, BOS included.
     pub fn max_len(&self) -> usize {
         self.max_len
-    }
-
-    /// The family.
-    pub fn family(&self) -> Family {
-        self.description.architecture
-    }
-
-    /// What this model is.
-    pub fn describe(&self) -> Description {
-        self.description.clone()
-    }
-
-    /// The network on its executor, for benchmarks and checks.
-    pub fn runner(&self) -> &Runner {
-        &self.runner
     }
 
     /// The ids a text is scored as: BOS if the tokenizer has one, then the text.

@@ -137,6 +137,10 @@ impl Denoiser for Own {
         self.denoiser.facts()
     }
 
+    fn row_invariant(&self) -> bool {
+        self.denoiser.row_invariant()
+    }
+
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
         self.denoiser.encode(batch)
     }

@@ -144,6 +144,10 @@ impl TextReward for RunCache {
         self.inner().window(text)
     }
 
+    fn cut(&self, text: &str) -> Result<Option<usize>> {
+        self.inner().cut(text)
+    }
+
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
         self.inner().explain(texts)
     }

@@ -243,6 +243,11 @@ impl TextReward for Composite {
         }
     }
 
+    fn cut(&self, text: &str) -> Result<Option<usize>> {
+        let cuts = self.leaves.iter().map(|leaf| leaf.cut(text));
+        Ok(cuts.collect::<Result<Vec<_>>>()?.into_iter().flatten().min())
+    }
+
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
         let rows = self.breakdown(texts)?;
         Ok(rows.into_iter().map(|row| Explained { value: row.total, detail: row.detail }).collect())

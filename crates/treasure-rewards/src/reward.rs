@@ -82,6 +82,11 @@ pub trait TextReward: Send + Sync {
         Ok(Window::Whole)
     }
 
+    /// How many of a text's tokens it reads, from the start, where the text has more.
+    fn cut(&self, _text: &str) -> Result<Option<usize>> {
+        Ok(None)
+    }
+
     /// How many texts to hand over at a time; none if it makes its own batches of whatever comes.
     fn batch_size(&self) -> Option<usize> {
         Some(32)

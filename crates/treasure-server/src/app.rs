@@ -122,11 +122,6 @@ impl App {
         model.chat.is_some() || (self.ready.load(Ordering::SeqCst) && by_template())
     }
 
-    /// Whether everything is loaded and new work is taken.
-    pub fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::SeqCst) && self.pool.is_open()
-    }
-
     /// Takes no new work, waits for what there is, and after the options' `drain_seconds` has it answer
     /// with its best so far. Returns whether nothing is left.
     pub async fn drain(&self) -> bool {

@@ -201,6 +201,10 @@ impl TextReward for Named {
         self.inner.window(text).map_err(|error| self.hide(error))
     }
 
+    fn cut(&self, text: &str) -> treasure::rewards::Result<Option<usize>> {
+        self.inner.cut(text).map_err(|error| self.hide(error))
+    }
+
     fn explain(&self, texts: &[&str]) -> treasure::rewards::Result<Vec<Explained>> {
         let explained = self.inner.explain(texts).map_err(|error| self.hide(error))?;
         Ok(explained.into_iter().map(without_place).collect())

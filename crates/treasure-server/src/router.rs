@@ -17,6 +17,7 @@ use tower_http::{
 
 use crate::{
     app::App,
+    ask::Api,
     refusal::{Refusal, Result},
     routes::{generate, lists, page, score},
     watch,
@@ -25,10 +26,10 @@ use crate::{
 /// Every route of a server, ready to be called or served.
 pub fn router(app: Arc<App>) -> Router {
     let mut router = Router::new()
-        .route("/v1/completions", post(generate::completions))
-        .route("/v1/chat/completions", post(generate::chat))
-        .route("/v1/fim/completions", post(generate::fim))
-        .route("/v1/refine", post(generate::refine))
+        .route("/v1/completions", generate::by(Api::Completions))
+        .route("/v1/chat/completions", generate::by(Api::Chat))
+        .route("/v1/fim/completions", generate::by(Api::Fim))
+        .route("/v1/refine", generate::by(Api::Refine))
         .route("/v1/score", post(score::score))
         .route("/v1/models", get(lists::models))
         .route("/v1/models/{*id}", get(lists::one_model))

@@ -1,6 +1,6 @@
 //! Oracles by enumeration: what a search, a value or an estimate must equal.
 
-use treasure_core::{Key, MaskedSeq, Schedule, TokenId};
+use treasure_core::{Key, MaskedSeq, Schedule, TokenId, resample::LogWeights};
 
 use crate::JointTable;
 
@@ -53,6 +53,30 @@ pub fn lipschitz_constant(vocab: usize, len: usize, values: &[f64]) -> f64 {
         }
     }
     beta
+}
+
+/// The tilted distribution p·exp(λ r)/Z over given outcomes. λ multiplies the reward; the paper's is its inverse.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// p·exp(λ r)/Z, one per outcome. Eq. (5).
+    pub probs: Vec<f64>,
+    /// log Z = log Σ p·exp(λ r).
+    pub log_normalizer: f64,
+}
+
+/// The target of Eq. (5) over outcomes with given log-probabilities and rewards.
+pub fn target(lambda: f64, logprobs: &[f64], rewards: &[f64]) -> Target {
+    assert_eq!(logprobs.len(), rewards.len(), "one reward per outcome");
+    let tilted: Vec<f64> =
+        logprobs.iter().zip(rewards).map(|(logprob, reward)| logprob + lambda * reward).collect();
+    let weights = LogWeights::new("target p·exp(λ r)", &tilted).expect("some mass");
+    Target { probs: weights.normalised().to_vec(), log_normalizer: weights.log_sum() }
+}
+
+/// The soft value (1/λ) log E exp(λ r) of Eq. (6), over outcomes with given log-probabilities.
+pub fn soft_value(lambda: f64, logprobs: &[f64], rewards: &[f64]) -> f64 {
+    let total = LogWeights::new("probabilities", logprobs).expect("some mass").log_sum();
+    (target(lambda, logprobs, rewards).log_normalizer - total) / lambda
 }
 
 /// The expected maximum of n independent rewards for outcomes with given probabilities.

@@ -4,14 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::{Entry, Error, ROW_FIELDS, Result};
 
-/// The texts of a file's content, in order: one a line, or rows of JSON Lines with `text`, `prompt` or
-/// `context_string`. `name` is the file's, for messages.
-pub fn read_texts(content: &str, name: &str, rows: bool) -> Result<Vec<String>> {
-    let entries = read_finished(content, name, rows)?;
-    Ok(entries.into_iter().filter_map(|entry| entry.text).collect())
-}
-
-/// The same as texts to refine, each with the fields of its row that are the caller's own.
+/// The finished texts of a file's content, in order, each with the fields of its row that are the caller's own:
+/// one a line, or rows of JSON Lines with `text`, `prompt` or `context_string`. `name` is the file's, for messages.
 pub fn read_finished(content: &str, name: &str, rows: bool) -> Result<Vec<Entry>> {
     let lines = content.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let read = |(number, line): (usize, &str)| match rows {
@@ -72,16 +66,21 @@ mod tests {
 
     #[test]
     fn plain_files_hold_a_text_a_line_and_rows_say_theirs() {
-        assert_eq!(read_texts("a b\n\n c\n", "t", false).unwrap(), ["a b", " c"]);
+        let texts = |content: &str, rows: bool| -> Vec<String> {
+            let read = read_finished(content, "t", rows).unwrap();
+            read.into_iter().filter_map(|entry| entry.text).collect()
+        };
+        assert_eq!(texts("a b\n\n c\n", false), ["a b", " c"]);
         let rows = "{\"text\": \"a\", \"prompt\": \"x\"}\n{\"prompt\": \"b\"}\n";
-        assert_eq!(read_texts(rows, "t", true).unwrap(), ["a", "b"]);
+        assert_eq!(texts(rows, true), ["a", "b"]);
         let row = "{\"id\": 7, \"text\": \"a\", \"reward\": 1}";
         let extra = Map::from_iter([("id".to_owned(), 7.into())]);
         let own = Entry { extra, ..Entry::finished("a") };
         assert_eq!(read_finished(row, "t", true).unwrap(), [own]);
-        let error = read_texts("{\"other\": 1}\n", "t.jsonl", true).unwrap_err().to_string();
+        let error = read_finished("{\"other\": 1}\n", "t.jsonl", true).unwrap_err().to_string();
         assert!(error.contains("t.jsonl:1: expected `text`"), "{error}");
-        assert!(read_texts("\n", "t", true).unwrap_err().to_string().contains("at least one text"));
+        let error = read_finished("\n", "t", true).unwrap_err().to_string();
+        assert!(error.contains("at least one text"), "{error}");
     }
 
     #[test]

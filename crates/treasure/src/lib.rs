@@ -58,7 +58,7 @@ pub use estimate::Estimate;
 pub use fields::{FIELDS, Field, Group, OPTIONS, Takes, is_field, is_known};
 pub use frame::{Frame, FrameToken, Show, Tell};
 pub use growing::{Disk, Growing};
-pub use inputs::{read_finished, read_ids, read_texts, read_whole_ids};
+pub use inputs::{read_finished, read_ids, read_whole_ids};
 pub use key::{KEYS, sample_key, start_key};
 pub use nearest::nearest;
 pub use needs::needs;

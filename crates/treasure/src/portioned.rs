@@ -16,6 +16,10 @@ impl Denoiser for Portioned {
         self.inner.facts()
     }
 
+    fn row_invariant(&self) -> bool {
+        self.inner.row_invariant()
+    }
+
     fn encode(
         &self,
         batch: &[treasure_core::State<'_>],

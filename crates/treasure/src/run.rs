@@ -1,6 +1,7 @@
 //! One sample: a search from a start state to a finished row.
 
 use std::{
+    collections::HashSet,
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
@@ -11,7 +12,7 @@ use treasure_core::{
     NoiseSchedule, Outcome, Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter, until,
 };
 use treasure_rewards::{Composite, Pipeline, TextOptions, TextReward, metrics};
-use treasure_text::{Rules, Start, TextModel};
+use treasure_text::{Conventions, Rules, Start, TextModel};
 
 use crate::{
     Cost, Error, ErrorKind, Estimate, HeldOut, Plan, ROW_VERSION, Result, Sample,
@@ -258,6 +259,7 @@ impl Parts {
             }
             held_out => held_out?,
         };
+        notes.extend(self.cut_short(&rendered.text, held_out.is_some())?);
         Ok(Sample {
             version: ROW_VERSION,
             prompt: rendered.text[..rendered.prompt_bytes].to_string(),
@@ -321,6 +323,28 @@ impl Parts {
             },
             Err(error) => Err(error),
         }
+    }
+
+    /// Who read the beginning of a text only, since it is longer than they take.
+    fn cut_short(&self, text: &str, judged: bool) -> Result<Vec<String>> {
+        if self.plan.preset.conventions() == Conventions::Fk {
+            return Ok(Vec::new()); // its windows are short on purpose
+        }
+        let judges = self.judges.iter().map(|(_, judge)| judge).filter(|_| judged);
+        let asked = std::iter::once(&self.reward).chain(&self.proxy).chain(judges);
+        let fluency = self.fluency.iter().filter(|_| judged);
+        let (mut asked_once, mut notes) = (HashSet::new(), Vec::new());
+        for leaf in asked.flat_map(|composite| composite.leaves()).chain(fluency) {
+            if asked_once.insert(leaf.name())
+                && let Some(most) = leaf.cut(text)?
+            {
+                notes.push(format!(
+                    "{}: saw {most} tokens only, the most it reads; the text is longer",
+                    leaf.name()
+                ));
+            }
+        }
+        Ok(notes)
     }
 
     fn held_out(&self, text: &str, continuation: &str) -> Result<Option<HeldOut>> {

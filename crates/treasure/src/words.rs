@@ -206,6 +206,12 @@ pub fn time_left(elapsed: f64, done: usize, all: usize) -> String {
 }
 
 impl Scored {
+    /// Whether a judge read the beginning of the text only.
+    pub fn is_cut(&self) -> bool {
+        let cut = |detail: &Value| detail["truncated"] == true;
+        cut(&self.detail) || self.detail.as_object().is_some_and(|judges| judges.values().any(cut))
+    }
+
     /// A reward, what it means and what it is of, then its parts if there are several.
     pub fn lines(&self, reading: Reading) -> String {
         let ids = || format!("{:?}", self.ids.as_deref().unwrap_or_default());

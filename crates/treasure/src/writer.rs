@@ -40,6 +40,10 @@ impl Denoiser for FunctionModel {
         self.denoiser.facts()
     }
 
+    fn row_invariant(&self) -> bool {
+        self.denoiser.row_invariant()
+    }
+
     fn encode(&self, batch: &[State<'_>]) -> treasure_core::Result<Vec<Encoding>> {
         self.denoiser.encode(batch)
     }

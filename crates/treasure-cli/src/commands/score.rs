@@ -89,7 +89,7 @@ impl Score {
                 continue;
             }
             print::line(scored.lines(plan.reading()))?;
-            if scored.detail["truncated"] == true {
+            if scored.is_cut() {
                 common.say("note: the text is longer than the judge reads; it saw the beginning");
             }
         }

@@ -1,6 +1,6 @@
 //! Where the rows of a run go: the screen, standard output, files.
 
-use std::{ops::ControlFlow, path::Path};
+use std::{collections::HashSet, ops::ControlFlow, path::Path};
 
 use treasure::{Batch, Job, Plan, Reading, Sample, Session, Store, TraceFile, Watch, words};
 
@@ -39,11 +39,13 @@ pub struct Sinks<'a> {
 }
 
 /// What became of a run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Tally {
     rows: usize,
     below_target: usize,
     interrupted: bool,
+    /// Notes that were said: each once.
+    told: HashSet<String>,
     /// Nobody reads standard output any more.
     unread: bool,
 }
@@ -126,8 +128,8 @@ impl Sinks<'_> {
                 input::replace(file, &sample.text)?;
             }
         }
-        if tally.rows == 0 {
-            for note in &sample.notes {
+        for note in &sample.notes {
+            if tally.told.insert(note.clone()) {
                 self.common.say(format!("note: {note}"));
             }
         }

@@ -155,6 +155,26 @@ fn parts_judges_and_diversity_stand_beside_the_reward() {
 }
 
 #[test]
+fn a_reward_or_judge_that_sees_a_part_of_the_text_only_is_noted_once() {
+    let judge = format!("hf:{}#LABEL_2", golden("roberta_cls"));
+    let ask = |prompt: &str, reward: &str| {
+        let asked = ["generate", prompt, "--reward", reward, "--judge", &judge, "--method", "fhs"];
+        let more = ["--length", "4", "--samples", "2", "--json"];
+        let output = run(&[&asked[..], &more[..]].concat(), 0);
+        (rows(&output).remove(1)["notes"].to_string(), stderr(&output))
+    };
+    let note = format!("{judge}: saw 64 tokens only, the most it reads; the text is longer");
+    for reward in [judge.as_str(), "contains:lake", &format!("contains:lake + {judge}")] {
+        let (row, said) = ask(&"The lake was quiet. ".repeat(20), reward);
+        assert_eq!(row.matches(&note).count(), 1, "{row}");
+        assert_eq!(said.matches(&note).count(), 1, "{said}");
+    }
+    let (row, said) = ask("The lake", &judge);
+    assert_eq!(row, "[]");
+    assert!(!said.contains("the most it reads"), "{said}");
+}
+
+#[test]
 fn a_batch_goes_to_a_file_and_a_truncated_one_is_completed() {
     let dir = tempfile::tempdir().unwrap();
     let prompts = dir.path().join("prompts.jsonl");

@@ -101,6 +101,11 @@ impl Default for DtsStar {
     }
 }
 
+/// The whole tree stays.
+fn whole_tree(Nominal { nfe, reward_calls }: Nominal) -> AtOnce {
+    AtOnce { sequences: nfe.max(reward_calls), states: 1 }
+}
+
 impl Search for Dts {
     fn name(&self) -> &'static str {
         "dts"
@@ -123,10 +128,8 @@ impl Search for Dts {
         Nominal::new(self.iterations.saturating_mul(masks), self.iterations)
     }
 
-    /// The whole tree stays.
     fn at_once(&self, masks: usize) -> AtOnce {
-        let Nominal { nfe, reward_calls } = self.nominal_cost(masks);
-        AtOnce { sequences: nfe.max(reward_calls), states: 1 }
+        whole_tree(self.nominal_cost(masks))
     }
 
     fn is_sampler(&self) -> bool {
@@ -177,10 +180,8 @@ impl Search for DtsStar {
         }
     }
 
-    /// The whole tree stays.
     fn at_once(&self, masks: usize) -> AtOnce {
-        let Nominal { nfe, reward_calls } = self.nominal_cost(masks);
-        AtOnce { sequences: nfe.max(reward_calls), states: 1 }
+        whole_tree(self.nominal_cost(masks))
     }
 
     fn plan(&self) -> Value {

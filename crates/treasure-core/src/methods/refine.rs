@@ -90,11 +90,6 @@ impl Refine {
         ((share * free as f64).round() as usize).clamp(1, free.max(1))
     }
 
-    /// The name of the method that searches anew.
-    pub fn method_name(&self) -> &'static str {
-        self.method().name()
-    }
-
     /// The method that searches anew.
     fn method(&self) -> Method {
         match (&self.inner, self.accept) {

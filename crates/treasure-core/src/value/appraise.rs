@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::Valued;
 use crate::{
     Flow, Halt, PruneReason, Scored, StopReason, TokenId,
-    context::Context,
+    context::{Context, Needs},
     population::{Child, Proposals, Worth},
 };
 
@@ -24,6 +24,11 @@ pub struct Taste {
 }
 
 impl Taste {
+    /// What must be read about parents whose completions are compared.
+    pub(super) fn needs(&self) -> Needs {
+        Needs { argmax: true, confidence: self.prior != 0.0, ..Needs::default() }
+    }
+
     /// Whether the reward alone decides.
     pub fn is_plain(&self) -> bool {
         self.prior == 0.0 && self.variety == 0.0

@@ -19,7 +19,7 @@ pub struct PreviousArgmax {
 
 impl Value for PreviousArgmax {
     fn needs(&self) -> Needs {
-        Needs { argmax: true, confidence: self.taste.prior != 0.0, ..Needs::default() }
+        self.taste.needs()
     }
 
     fn value(

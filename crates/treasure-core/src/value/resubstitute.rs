@@ -68,7 +68,7 @@ pub(crate) fn completions(parents: &[Node], proposals: &Proposals) -> Result<Vec
 
 impl Value for Resubstitute {
     fn needs(&self) -> Needs {
-        Needs { argmax: true, confidence: self.taste.prior != 0.0, ..Needs::default() }
+        self.taste.needs()
     }
 
     fn value(

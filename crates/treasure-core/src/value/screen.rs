@@ -28,7 +28,7 @@ pub struct Screened {
 
 impl Value for Screened {
     fn needs(&self) -> Needs {
-        Needs { argmax: true, confidence: self.taste.prior != 0.0, ..Needs::default() }
+        self.taste.needs()
     }
 
     fn value(

@@ -115,10 +115,8 @@ fn a_prompt_longer_than_the_sequence_is_refused() {
     let error = MaskedSeq::with_prompt(&[1, 2, 3], 2).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "prompt: expected at most the 2 tokens of the sequence, suffix included, got 3 + 0 tokens"
+        "prompt: expected at most the 2 tokens of the sequence, got 3 tokens"
     );
-    let error = MaskedSeq::with_prompt_and_suffix(&[1, 2], &[3], 2).unwrap_err();
-    assert!(error.to_string().ends_with("got 2 + 1 tokens"));
     let error = MaskedSeq::template([None, Some(u32::MAX)]).unwrap_err();
     assert!(error.to_string().contains("4294967295 at position 1"));
 }

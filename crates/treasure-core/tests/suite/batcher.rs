@@ -10,8 +10,8 @@ use std::{
 };
 
 use treasure_core::{
-    Bans, Batcher, Denoiser, Error, Key, Limits, MaskedSeq, NoiseSchedule, Outcome, Problem,
-    Result, Reward, Sampler, Search, Silent, StopReason, View,
+    Answer, Bans, Batcher, Denoiser, Encoding, Error, Facts, Key, Limits, MaskedSeq, NoiseSchedule,
+    Outcome, Problem, Question, Result, Reward, Sampler, Search, Silent, State, StopReason, View,
     methods::{BestOfN, FkSteering, Treasure},
 };
 use treasure_testkit::{JointTable, TableReward};
@@ -91,6 +91,51 @@ fn samples_in_flight_give_the_outcomes_and_costs_they_give_alone() {
             assert_eq!(shared, alone, "{} with {in_flight} in flight", method.name());
         }
     }
+}
+
+/// A denoiser whose numbers depend on company: it counts the states of a batch of its own search alone.
+struct Sociable {
+    inner: JointTable,
+    starts: AtomicUsize,
+}
+
+impl Denoiser for Sociable {
+    fn facts(&self) -> &Facts {
+        self.inner.facts()
+    }
+
+    fn row_invariant(&self) -> bool {
+        false
+    }
+
+    fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
+        let starts = batch.iter().filter(|state| state.seq.n_masked() == LEN).count();
+        self.starts.fetch_max(starts, Ordering::Relaxed);
+        self.inner.encode(batch)
+    }
+
+    fn read(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
+        self.inner.read(batch)
+    }
+}
+
+#[test]
+fn a_denoiser_that_depends_on_company_is_asked_for_each_search_by_itself() {
+    let inner = JointTable::random(VOCAB, LEN, Key::new(1));
+    let own = Arc::new(Sociable { inner, starts: AtomicUsize::new(0) });
+    let denoiser: Arc<dyn Denoiser> = own.clone();
+    let reward: Arc<dyn Reward> = Arc::new(TableReward::random(VOCAB, LEN, Key::new(2)));
+    let method = Treasure::new(3, 2);
+    // All begin together, so that a table which shared would hand over several starts at once.
+    let (seeds, together_now) = ([0, 1, 2, 3], Barrier::new(4));
+    let one = |seed, denoiser: &dyn Denoiser, reward: &dyn Reward| {
+        together_now.wait();
+        search(&method, seed, denoiser, reward).unwrap().tokens
+    };
+    let found = together(4, &seeds, &denoiser, &reward, one);
+    assert_eq!(own.starts.load(Ordering::Relaxed), 1);
+    let alone = |seed| search(&method, seed, &own.inner, &*reward).unwrap().tokens;
+    assert_eq!(found, seeds.map(alone));
 }
 
 /// A reward that records its largest batch and fails on views that begin with a given token.

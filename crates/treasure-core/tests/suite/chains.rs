@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 use treasure_core::{
     Event, Key, MaskedSeq, Sampler,
     methods::{Dsearch, Fall, Search, Svdd, Treeg, WideWhen},
-    target,
 };
 use treasure_testkit::{JointTable, TableReward, exact};
 
@@ -57,7 +56,7 @@ fn with_many_candidates_a_soft_choice_of_one_token_is_the_target() {
     let reward = TableReward::random(4, 1, Key::new(6));
     let alpha = 0.4;
     let logprobs: Vec<f64> = table.probs().iter().map(|p| p.ln()).collect();
-    let truth = target(1.0 / alpha, &logprobs, reward.values()).unwrap();
+    let truth = exact::target(1.0 / alpha, &logprobs, reward.values());
     let method = Svdd { particles: 200, chains: 1, sampler: HITTING, alpha };
     let mut counts = [0u64; 4];
     for seed in 0..3000 {

@@ -4,9 +4,9 @@ use std::sync::Mutex;
 
 use treasure_core::{
     Answer, Bans, Denoiser, Encoding, Facts, Key, Limits, MaskedSeq, NodeEvent, NoiseSchedule,
-    Outcome, Problem, Question, Result, Reward, Search, Silent, State, Target,
+    Outcome, Problem, Question, Result, Reward, Search, Silent, State,
 };
-use treasure_testkit::{JointTable, TableReward};
+use treasure_testkit::{JointTable, TableReward, exact};
 
 /// α from 1 to 0, so that nothing of the theory is approximate.
 pub const EXACT: NoiseSchedule = NoiseSchedule::LogLinear { eps: 0.0 };
@@ -76,7 +76,7 @@ impl Denoiser for Watched {
 }
 
 /// The target p·exp(λ r)/Z over all sequences of a table.
-pub fn target_of(table: &JointTable, reward: &TableReward, lambda: f64) -> Target {
+pub fn target_of(table: &JointTable, reward: &TableReward, lambda: f64) -> exact::Target {
     let logprobs: Vec<f64> = table.probs().iter().map(|p| p.ln()).collect();
-    treasure_core::target(lambda, &logprobs, reward.values()).expect("a sound target")
+    exact::target(lambda, &logprobs, reward.values())
 }

@@ -1,10 +1,10 @@
 //! Searches within a constraint, against an enumerated list of allowed sequences.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use treasure_core::{
-    AnswerKind, Bans, Constraint, Key, Limits, MaskedSeq, Method, Outcome, Positionwise, Problem,
-    Sampler, Silent, TokenId, TokenSet,
+    AnswerKind, Bans, Constraint, Fills, Key, Legal, Limits, MaskedSeq, Method, Outcome, Problem,
+    Result, Sampler, Silent, TokenId, TokenSet,
     methods::{Fhs, FkSteering, Search, Smc, Treasure},
     propose::Order,
 };
@@ -93,6 +93,65 @@ fn every_method_writes_allowed_sequences_only_and_never_meets_a_dead_end() {
                 assert!(allowed.texts().contains(&particle.tokens), "{}", method.name());
             }
         }
+    }
+}
+
+/// A constraint that allows what its bans allow, position by position, by way of legal sets.
+struct Positionwise(Bans);
+
+impl Constraint for Positionwise {
+    fn bans(&self) -> &Bans {
+        &self.0
+    }
+
+    fn open(&self, state: &MaskedSeq) -> Result<Option<Box<dyn Legal>>> {
+        Ok(Some(Box::new(Free { bans: self.0.clone(), state: state.clone() })))
+    }
+}
+
+/// Masks that do not see each other.
+struct Free {
+    bans: Bans,
+    state: MaskedSeq,
+}
+
+impl Legal for Free {
+    fn allowed(&self, position: usize, size: usize, out: &mut TokenSet) {
+        out.assign(std::iter::repeat_n(true, size));
+        self.bans.at(position).into_iter().for_each(|token| out.remove(token));
+    }
+
+    fn place(&mut self, position: usize, token: TokenId) -> Result<()> {
+        self.state.reveal_in_place(position, token);
+        Ok(())
+    }
+
+    fn fills(&self, rows: &[&[f32]]) -> Result<Arc<dyn Fills>> {
+        let best = |row: &&[f32]| {
+            let better = |best: (TokenId, f32), (token, &score): (usize, &f32)| {
+                if score > best.1 { (token as TokenId, score) } else { best }
+            };
+            row.iter().enumerate().fold((0, f32::NEG_INFINITY), better).0
+        };
+        let whole = self.state.complete_with(rows.iter().map(best));
+        Ok(Arc::new(Independent { whole }))
+    }
+
+    fn again(&self) -> Box<dyn Legal> {
+        Box::new(Self { bans: self.bans.clone(), state: self.state.clone() })
+    }
+}
+
+/// The likeliest token at every mask, whatever stands elsewhere.
+struct Independent {
+    whole: Vec<TokenId>,
+}
+
+impl Fills for Independent {
+    fn with(&self, placed: &[(usize, TokenId)]) -> Option<Vec<TokenId>> {
+        let mut whole = self.whole.clone();
+        placed.iter().for_each(|&(position, token)| whole[position] = token);
+        Some(whole)
     }
 }
 

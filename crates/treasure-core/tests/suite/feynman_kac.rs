@@ -6,11 +6,10 @@ use treasure_core::{
     Event, Key, MaskedSeq, Potential, Resampling, Sampler, Silent, WeighBy,
     methods::{BestOfN, FkReference, FkSteering, Search},
     resample::{LogWeights, draw},
-    target,
 };
 use treasure_testkit::{FnReward, JointTable, TableReward, exact};
 
-use crate::common::{placed, problem, run};
+use crate::common::{placed, problem, run, target_of};
 
 const LAMBDA: f64 = 2.0;
 
@@ -30,9 +29,8 @@ fn fk(particles: usize, potential: Potential, resample: Resampling) -> FkSteerin
     }
 }
 
-fn truth(table: &JointTable, reward: &TableReward) -> treasure_core::Target {
-    let logprobs: Vec<f64> = table.probs().iter().map(|p| p.ln()).collect();
-    target(LAMBDA, &logprobs, reward.values()).unwrap()
+fn truth(table: &JointTable, reward: &TableReward) -> exact::Target {
+    target_of(table, reward, LAMBDA)
 }
 
 #[test]

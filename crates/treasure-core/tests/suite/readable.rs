@@ -11,7 +11,7 @@ use treasure_core::{
 };
 use treasure_testkit::{JointTable, TableReward, exact};
 
-use crate::common::{EXACT, placed, problem, run};
+use crate::common::{EXACT, placed, problem, run, target_of};
 
 const VOCAB: usize = 4;
 const LEN: usize = 4;
@@ -375,8 +375,7 @@ fn a_drawn_answer_of_particles_follows_their_weights() {
         x0_samples: 1,
         ..FkSteering::default()
     };
-    let logprobs: Vec<f64> = table.probs().iter().map(|p| p.ln()).collect();
-    let target = treasure_core::target(3.0, &logprobs, reward.values()).unwrap();
+    let target = target_of(&table, &reward, 3.0);
     let mut counts = vec![0u64; target.probs.len()];
     for seed in 0..3_000 {
         let problem = problem(LEN, &table, &reward).with_answer(AnswerKind::Draw);

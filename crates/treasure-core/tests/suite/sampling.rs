@@ -104,7 +104,7 @@ fn a_prompt_a_suffix_and_a_template_stay_as_they_were_given() {
     let reward = TableReward::random(3, 5, Key::new(2));
     let starts = [
         MaskedSeq::with_prompt(&[2, 1], 5).unwrap(),
-        MaskedSeq::with_prompt_and_suffix(&[2], &[0, 1], 5).unwrap(),
+        MaskedSeq::template([Some(2), None, None, Some(0), Some(1)]).unwrap(),
         MaskedSeq::template([None, Some(1), None, Some(0), None]).unwrap(),
     ];
     let methods: [&dyn Search; 3] = [&Treasure::new(2, 2), &Base { steps: 4 }, &Svdd::default()];

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 
 use treasure_core::{
     AnswerKind, Error, Event, Key, MaskedSeq, Outcome, Potential, Resampling, Sampler, Silent,
-    Target, Tempering,
+    Tempering,
     methods::{FkSteering, Search, Smc},
     resample::LogWeights,
 };
@@ -18,7 +18,7 @@ fn parts() -> (JointTable, TableReward) {
     (JointTable::random(3, 3, Key::new(1)), TableReward::random(3, 3, Key::new(2)))
 }
 
-fn truth(table: &JointTable, reward: &TableReward) -> Target {
+fn truth(table: &JointTable, reward: &TableReward) -> exact::Target {
     target_of(table, reward, LAMBDA)
 }
 

@@ -221,6 +221,10 @@ impl<T: Denoiser + ?Sized> Denoiser for Clocked<'_, T> {
         self.inner.facts()
     }
 
+    fn row_invariant(&self) -> bool {
+        self.inner.row_invariant()
+    }
+
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
         self.time(|inner| inner.encode(batch))
     }

@@ -70,6 +70,7 @@ impl Cpu {
     }
 
     /// The same without sharing between rows that enter the first layer alike, for tests: no bit may differ.
+    #[cfg(feature = "bench")]
     #[must_use]
     pub fn every_row(mut self) -> Self {
         self.every_row = true;
@@ -77,6 +78,7 @@ impl Cpu {
     }
 
     /// The same with one portion of a batch after another whatever the network, for tests: no bit may differ.
+    #[cfg(feature = "bench")]
     #[must_use]
     pub fn one_by_one(mut self) -> Self {
         self.one_by_one = true;

@@ -375,7 +375,7 @@ impl Part {
 ///
 /// # Safety
 /// [`detected`] is true.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(feature = "bench", target_arch = "x86_64"))]
 pub(super) unsafe fn rounds(kind: Precision, rounds: usize) -> f64 {
     // SAFETY: the caller promises that detection found AMX.
     let _tiles = unsafe { Tiles::configured() };

@@ -101,6 +101,15 @@ impl TextReward for ClassifierReward {
         tokens().map_err(|error| failed(&self.name, "cannot tokenise the text", error))
     }
 
+    fn cut(&self, text: &str) -> Result<Option<usize>> {
+        if super::surely_fits(text, self.max_tokens) {
+            return Ok(None);
+        }
+        let ids = self.classifier.tokenizer().and_then(|own| Ok(own.encode(text, true)?));
+        let ids = ids.map_err(|error| failed(&self.name, "cannot tokenise the text", error))?;
+        Ok((ids.len() > self.max_tokens).then_some(self.max_tokens))
+    }
+
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
         let explain = || {
             let rows = self.values(texts)?;

@@ -184,6 +184,11 @@ impl TextReward for NelboReward {
         Range::AT_MOST_ZERO
     }
 
+    fn cut(&self, text: &str) -> Result<Option<usize>> {
+        let ids = (self.tokenise)(text)?;
+        Ok(Some(self.seen(&ids)).filter(|&seen| seen < ids.len()))
+    }
+
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
         texts.iter().map(|text| self.explained(&(self.tokenise)(text)?, || quoted(text))).collect()
     }

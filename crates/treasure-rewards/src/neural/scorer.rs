@@ -124,6 +124,14 @@ impl TextReward for ScorerReward {
         Ok(Window::Tokens { ids: ids.into(), end: (before + decoded.len()).min(text.len()) })
     }
 
+    fn cut(&self, text: &str) -> Result<Option<usize>> {
+        if super::surely_fits(text, self.max_tokens) {
+            return Ok(None);
+        }
+        let (ids, all) = self.ids(&[text])?.swap_remove(0);
+        Ok((all > ids.len()).then_some(self.max_tokens))
+    }
+
     fn explain(&self, texts: &[&str]) -> Result<Vec<Explained>> {
         let ids = self.ids(texts)?;
         let views: Vec<&[u32]> = ids.iter().map(|(ids, _)| ids.as_slice()).collect();

@@ -132,6 +132,8 @@ fn a_text_that_was_cut_is_said_to_be() {
     assert_eq!(detail["tokens"], classifier.max_len());
     assert_eq!(detail["of_tokens"], all);
     assert_eq!(rows[0].total, reward.score(&[&long]).expect("a score")[0]);
+    assert_eq!(reward.cut(&long).expect("ids"), Some(classifier.max_len()));
+    assert_eq!(reward.cut("The lake.").expect("ids"), None);
     assert!(rows[1].detail.as_ref().expect("detail").get("truncated").is_none());
 
     let directory = tempfile::tempdir().expect("a directory");
@@ -140,6 +142,8 @@ fn a_text_that_was_cut_is_said_to_be() {
     let rows = reward.breakdown(&[&long, "The lake."]).expect("rows");
     let detail = rows[0].detail.clone().expect("detail");
     assert_eq!((&detail["truncated"], &detail["tokens"]), (&true.into(), &63.into()));
+    assert_eq!(reward.cut(&long).expect("ids"), Some(63));
+    assert_eq!(reward.cut("The lake.").expect("ids"), None);
     assert!(rows[1].detail.as_ref().expect("detail").get("truncated").is_none());
 }
 

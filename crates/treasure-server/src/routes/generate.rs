@@ -10,6 +10,7 @@ use axum::{
     extract::{Request, State},
     http::StatusCode,
     response::{IntoResponse as _, Response},
+    routing::{MethodRouter, post},
 };
 use serde_json::Value;
 use treasure::{
@@ -33,40 +34,14 @@ use crate::{
     watch::{Client, RequestId},
 };
 
-pub(crate) async fn completions(
-    state: State<Arc<App>>,
-    id: Extension<RequestId>,
-    client: Extension<Client>,
-    request: Request,
-) -> Result<Response> {
-    generate(Api::Completions, state.0, id.0, client.0, request).await
-}
-
-pub(crate) async fn chat(
-    state: State<Arc<App>>,
-    id: Extension<RequestId>,
-    client: Extension<Client>,
-    request: Request,
-) -> Result<Response> {
-    generate(Api::Chat, state.0, id.0, client.0, request).await
-}
-
-pub(crate) async fn fim(
-    state: State<Arc<App>>,
-    id: Extension<RequestId>,
-    client: Extension<Client>,
-    request: Request,
-) -> Result<Response> {
-    generate(Api::Fim, state.0, id.0, client.0, request).await
-}
-
-pub(crate) async fn refine(
-    state: State<Arc<App>>,
-    id: Extension<RequestId>,
-    client: Extension<Client>,
-    request: Request,
-) -> Result<Response> {
-    generate(Api::Refine, state.0, id.0, client.0, request).await
+/// The handler of one of the interfaces.
+pub(crate) fn by(api: Api) -> MethodRouter<Arc<App>> {
+    let handler =
+        move |app: State<Arc<App>>,
+              Extension(id): Extension<RequestId>,
+              Extension(client): Extension<Client>,
+              request: Request| generate(api, app.0, id, client, request);
+    post(handler)
 }
 
 async fn generate(

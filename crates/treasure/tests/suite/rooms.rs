@@ -91,10 +91,10 @@ fn lean(package: &str) -> BTreeSet<String> {
 
 #[test]
 fn without_features_no_http_client_is_in_the_tree() {
-    for package in ["treasure", "treasure-models", "treasure-rewards"] {
+    for package in ["treasure", "treasure-text", "treasure-models", "treasure-rewards"] {
         let packages = lean(package);
         assert!(packages.contains("treasure-core"), "{package}: {packages:?}");
-        for client in ["ureq", "rustls", "hf-hub", "jsonschema"] {
+        for client in ["ureq", "reqwest", "hyper", "rustls", "hf-hub", "jsonschema"] {
             assert!(!packages.contains(client), "{client} is under {package}");
         }
     }
