@@ -4,7 +4,7 @@
 //! ```no_run
 //! fn main() -> treasure::Result<()> {
 //!     let session = treasure::Session::pocket()?;
-//!     let found = session.prompt("The old dog").reward("sentiment=negative").seed(0).run()?;
+//!     let found = session.prompt("One day, the old dog").reward("sentiment=negative").run()?;
 //!     println!("{}  {:.3}  {}", found.text, found.reward, found.cost);
 //!     Ok(())
 //! }

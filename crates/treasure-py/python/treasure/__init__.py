@@ -3,7 +3,7 @@
     import treasure
 
     t = treasure.load("pocket")
-    out = t.generate("The old dog", reward="sentiment=negative", seed=0)
+    out = t.generate("One day, the old dog", reward="sentiment=negative", seed=0)
     print(out.text, out.reward, out.cost)
 
 A reward is a specification, a Python function of TRL's signature, or arithmetic on both; a model is a name, or any
