@@ -26,13 +26,15 @@ window.began = performance.now();
 
 # The page's own modules, on inputs that a run does not bring.
 MODULES = """
-const [{split, join, fragment, fromFragment, holes, predict, body, learnPlan, FIRST}, {events}] = await Promise.all(
+const [{split, join, fragment, fromFragment, holes, predict, body, route, learnPlan, FIRST}, {events}] = await Promise.all(
   ['request.js', 'stream.js'].map((name) => import(new URL(name, location.href).href)));
 const wrong = [];
 const same = (what, got, wanted) => JSON.stringify(got) === JSON.stringify(wanted) || wrong.push(`${what}: ${JSON.stringify(got)}`);
 for (const spec of ['cola', 'sentiment=negative + 0.5*perplexity', "regex:'a+ b + c' + cola", 'min(cola, perplexity + cola) + -2*toxicity',
   "contains:don't,stop + cola", 'regex:(a + 0.25*cola', '1e-7*perplexity', "regex:'it''s + x' + cola"]) same(spec, join(split(spec)), spec);
 same('parts', split("0.5*regex:'a + b' + min(cola, x + y)"), [{weight: 0.5, spec: "regex:'a + b'"}, {weight: 1, spec: 'min(cola, x + y)'}]);
+same('said, not continued', [route({mode: 'chat'}), body({...FIRST, mode: 'chat', model: 'm', reward: 'cola'})],
+  ['v1/chat/completions', {model: 'm', messages: [{role: 'user', content: 'The old dog'}], seed: 0, treasure: {reward: 'cola'}}]);
 for (const odd of ['é ░ & # % + =', '"><script>', '\\n\\t', '😀']) {
   const settings = {...FIRST, model: 'm', prompt: odd, template: odd, reward: odd, matches: odd, judge: odd, extra: odd, prior: 0.123, seed: 7, mode: 'fill'};
   same('link', Object.entries(fromFragment(fragment(settings), FIRST)).sort(), Object.entries(settings).sort());
@@ -298,6 +300,36 @@ def fill_and_stop(page):
     check(f"a search can be stopped, with {browser.run(MASKS)} masks left", browser.run(MASKS) > 0)
 
 
+def answer(page, file):
+    """A conversation with a model that has a chat template: the answer of every other door, here too."""
+    browser = page.browser
+    with open(file, encoding="utf-8") as told:
+        told = json.load(told)
+    page.open()
+    shown = "return !document.querySelector('#talk').hidden"
+    check("no conversation with a model without a template", browser.run(shown) is False)
+    browser.run("const field = document.querySelector('#set-model'); field.value = 'llada'; field.dispatchEvent(new Event('input', {bubbles: true}))")
+    check("a model with one offers to answer", browser.run(shown))
+    settings = {"v": 1, "mode": "continue", "model": "llada", "prompt": told["prompt"], "reward": "own:liked", "max_tokens": told["length"],
+                "seed": told["seed"], "extra": json.dumps({name: told[name] for name in ("block", "steps")})}
+    page.open("#" + urllib.parse.urlencode(settings))
+    browser.click("input[value=chat]")
+    page.write()
+    page.state("done")
+    said = told["prompt"] + "\n\n"
+    check(f"the answer is that of every other door: {page.text()!r}", page.text() == said + told["answer"])
+    reward = browser.run("document.querySelector('#as-json').click(); return JSON.parse(document.querySelector('[data-testid=export]').textContent).answer.reward")
+    check(f"and earns the same: {reward}", abs(reward - told["reward"]) < 1e-4)
+    check(f"{browser.count('#text .c')} of its tokens are shaded", browser.count("#text .c") >= 8)
+    browser.until("the unguided answer", f"return document.querySelectorAll('{at('beside')} .rows li:not(.busy)').length === 2", seconds=60)
+    link = browser.run("return location.href")
+    check("the link says that it is a conversation", "mode=chat" in link)
+    browser.click("#as-curl")
+    curl = browser.run(f"return document.querySelector('{at('export')}').textContent")
+    found = json.loads(subprocess.run(["bash", "-c", curl], capture_output=True, check=True, timeout=60).stdout)
+    check("the curl command gives the same answer", found["choices"][0]["message"]["content"] == told["answer"])
+
+
 def look(page):
     browser = page.browser
     # A run to look at, then the same page at every width.
@@ -371,6 +403,8 @@ def main(browser, address):
     break_it(page)
     fill_and_stop(page)
     follow_the_reward(page)
+    if chat := os.environ.get("CHAT"):
+        answer(page, chat)
     look(page)
     if locked := os.environ.get("LOCKED"):
         unlock(page, locked)

@@ -15,8 +15,10 @@ let parts = [];
 let offered = [];
 let fallback = "";
 let lacking = []; // options that the server does not have: hidden, unless a link asks for them
+let talkers = []; // models that answer by a chat template
 // The prompt and the template wait for each other when the mode changes.
 const waiting = { continue: "", fill: "" };
+let shown = "continue"; // which of them the field holds
 let changed = () => {};
 let rewarded = () => {};
 // The second opinion that the page proposed, until somebody writes another.
@@ -27,6 +29,8 @@ const field = (name) => byId(`set-${name}`);
 const slide = (name) => byId(`set-${name}-slide`);
 
 const mode = () => document.querySelector("input[name=mode]:checked").value;
+// What is said and what is continued are one prompt.
+const kind = () => (mode() === "fill" ? "fill" : "continue");
 
 export const onChange = (listener) => {
   changed = listener;
@@ -74,17 +78,18 @@ const refresh = () => {
   byId("predicted").textContent = cost
     ? `Costs ≈ ${count(cost.nfe)} model + ${cost.fewer ? "up to " : ""}${count(cost.reward_calls)} judge calls`
     : "Cost not known beforehand";
-  const filling = settings.mode === "fill";
+  const filling = settings.mode === "fill", talking = settings.mode === "chat";
   byId("prompt-hint").textContent = filling
     ? `[MASK:5] is a hole of five tokens; ${count(holes(settings.template))} to fill.`
-    : "The text goes on from here.";
+    : talking ? "The model answers, by its own chat template." : "The text goes on from here.";
+  byId("talk").hidden = !talking && !talkers.includes(settings.model);
   for (const name of ["max_tokens", "min_length"]) field(name).disabled = filling;
   changed(settings);
 };
 
 // The settings as they stand: null where a field is left to the plan. Numbers that are none are NaN; `faults` names them.
 export const read = () => {
-  waiting[mode()] = prompt.value;
+  waiting[kind()] = prompt.value;
   const settings = { mode: mode(), prompt: waiting.continue, template: waiting.fill, reward: join(parts) };
   for (const name of TEXTS) settings[name] = field(name).value;
   for (const name of NUMBERS) settings[name] = number(name);
@@ -117,7 +122,8 @@ export const write = (settings) => {
   document.querySelector(`input[name=mode][value=${settings.mode}]`).checked = true;
   waiting.continue = settings.prompt;
   waiting.fill = settings.template;
-  prompt.value = waiting[settings.mode];
+  shown = kind();
+  prompt.value = waiting[shown];
   for (const name of TEXTS) if (name !== "model") field(name).value = settings[name];
   model(settings.model);
   for (const name of NUMBERS) field(name).value = String(settings[name] ?? "");
@@ -143,6 +149,7 @@ const model = (name) => {
 
 // What the server has: models, rewards, bounds of its schema.
 export const offer = (models, rewards, schema) => {
+  talkers = models.filter(({ chat }) => chat).map(({ id }) => id);
   field("model").replaceChildren(...models.map(({ id }) => make("option", { value: id }, id)));
   byId("known-rewards").replaceChildren(...rewards.map(({ id, example, description }) => make("option", { value: example ?? id }, description ?? "")));
   offered = rewards.filter(({ id }) => !id.endsWith(":"));
@@ -268,13 +275,14 @@ for (const name of SLIDERS) {
 byId("form").addEventListener("input", (event) => {
   if (event.target === add || event.target.closest("#chips")) return;
   if (event.target.name === "mode") {
-    const other = mode() === "fill" ? "continue" : "fill";
-    waiting[other] = prompt.value;
-    prompt.value = waiting[mode()] || (mode() === "fill" ? "The [MASK:3] was [MASK:8]." : "");
+    waiting[shown] = prompt.value;
+    shown = kind();
+    prompt.value = waiting[shown] || (shown === "fill" ? "The [MASK:3] was [MASK:8]." : "");
   }
   if (event.target.closest("[data-param]")?.querySelector(".error")) clear();
   refresh();
 });
+field("model").addEventListener("input", () => refresh());
 byId("reward-add-button").addEventListener("click", settle);
 add.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.ctrlKey || event.metaKey) return;

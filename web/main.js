@@ -5,7 +5,7 @@ import * as form from "./form.js";
 import * as past from "./history.js";
 import * as keep from "./keep.js";
 import { count, learn, number, spent } from "./reading.js";
-import { FIRST, body, fragment, fromFragment, learnPlan, pieces, taken } from "./request.js";
+import { FIRST, body, fragment, fromFragment, given, learnPlan, pieces, route, taken } from "./request.js";
 import * as results from "./results.js";
 import { Run } from "./run.js";
 import { Refusal, frames, json } from "./stream.js";
@@ -30,7 +30,7 @@ const preview = (settings) => {
   if (run || record) return;
   const length = taken(settings, "max_tokens");
   const masks = Number.isSafeInteger(length) ? Math.min(Math.max(length, 0), 400) : 0;
-  text.show(settings.mode === "fill" ? pieces(settings.template) : [{ text: settings.prompt }, ...Array(masks).fill(null)]);
+  text.show(settings.mode === "fill" ? pieces(settings.template) : [{ text: given(settings) }, ...Array(masks).fill(null)]);
   byId("masks-left").textContent = count(document.querySelectorAll("#text .mask").length);
 };
 
@@ -133,7 +133,7 @@ const search = async () => {
   };
   try {
     const watched = traced ? { ...asked, treasure: { ...asked.treasure, trace: true } } : asked;
-    for await (const chunk of frames("v1/completions", { body: watched, signal: control.signal, key: key() })) {
+    for await (const chunk of frames(route(settings), { body: watched, signal: control.signal, key: key() })) {
       const told = own.take(chunk);
       if (told && run !== own) enter();
       if (told && !planned) {

@@ -25,7 +25,15 @@ export const learnPlan = (schema) => {
 // A setting, or what the plan takes for it; null if neither is known.
 export const taken = (settings, name) => settings[name] ?? plan[name] ?? null;
 
-// The settings as OpenAI's completions body. Throws a SyntaxError if the extra options are no JSON object.
+// What the shown text begins with: of a conversation, what was said.
+export const given = ({ mode, prompt }) => (mode === "fill" ? "" : mode === "chat" ? `${prompt}\n\n` : prompt);
+
+export const route = ({ mode }) => (mode === "chat" ? "v1/chat/completions" : "v1/completions");
+
+// What a choice says, of a text or of a conversation.
+export const written = (choice) => choice.text ?? choice.message?.content ?? choice.delta?.content ?? null;
+
+// The settings as OpenAI's body for their route. Throws a SyntaxError if the extra options are no JSON object.
 export const body = (settings) => {
   const fill = settings.mode === "fill";
   const own = {};
@@ -38,7 +46,8 @@ export const body = (settings) => {
   if (!fill && settings.min_length !== null) own.min_length = settings.min_length;
   if (settings.matches) own.matches = settings.matches;
   if (settings.judge) own.judge = [settings.judge];
-  const made = { model: settings.model, prompt: fill ? "" : settings.prompt };
+  const said = settings.mode === "chat" ? { messages: [{ role: "user", content: settings.prompt }] } : { prompt: fill ? "" : settings.prompt };
+  const made = { model: settings.model, ...said };
   if (!fill && settings.max_tokens !== null) made.max_tokens = settings.max_tokens;
   made.seed = settings.seed;
   made.treasure = { ...own, ...extra(settings) };
@@ -73,7 +82,7 @@ export const fragment = (settings) => {
 export const fromFragment = (text, over) => {
   const parts = new URLSearchParams(text.replace(/^#/, ""));
   if (parts.get("v") !== "1") return null;
-  const found = { ...over, mode: parts.get("mode") === "fill" ? "fill" : "continue" };
+  const found = { ...over, mode: ["fill", "chat"].find((mode) => mode === parts.get("mode")) ?? "continue" };
   for (const name of TEXTS) found[name] = parts.get(name) ?? (name === "model" ? over.model : "");
   // What a link does not say is left to the plan.
   for (const name of PLANNED) found[name] = null;

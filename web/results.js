@@ -2,7 +2,7 @@
 
 import { byId, make } from "./dom.js";
 import { count, number, reading, spent, total, unweighted } from "./reading.js";
-import { PLANNED, differences, holes, rival, taken } from "./request.js";
+import { PLANNED, differences, given, holes, rival, route, taken, written } from "./request.js";
 import { json } from "./stream.js";
 
 const BEST_OF = 16;
@@ -22,13 +22,13 @@ export const scores = (answer) => {
 };
 
 const continuation = (record) => {
-  const prompt = record.settings.mode === "fill" ? "" : record.settings.prompt;
+  const prompt = given(record.settings);
   return record.text.startsWith(prompt) ? [prompt, record.text.slice(prompt.length)] : ["", record.text];
 };
 
 const prose = (record, other = null) => {
-  const [given, written] = continuation(record);
-  return make("p", { class: "prose" }, make("span", { class: "given" }, given), ...(other ? marked(written, continuation(other)[1]) : [written]));
+  const [start, rest] = continuation(record);
+  return make("p", { class: "prose" }, make("span", { class: "given" }, start), ...(other ? marked(rest, continuation(other)[1]) : [rest]));
 };
 
 // Words of a text that another lacks, marked (longest common subsequence; very long texts are left alone).
@@ -76,11 +76,10 @@ export const show = async (record, { ask, key, alive }) => {
     const place = make("li", { class: "busy" }, make("b", {}, name), make("span", { class: "hint" }, " writing …"));
     rows.insertBefore(place, rows.lastElementChild);
     try {
-      const answer = await json("v1/completions", { body: rival(record.settings, method, options), key: key() });
+      const answer = await json(route(record.settings), { body: rival(record.settings, method, options), key: key() });
       if (!alive()) return;
       const choice = answer.choices[0];
-      const prompt = record.settings.mode === "fill" ? "" : record.settings.prompt;
-      place.replaceWith(row(name, { settings: record.settings, text: prompt + choice.text, answer: choice.treasure }));
+      place.replaceWith(row(name, { settings: record.settings, text: given(record.settings) + written(choice), answer: choice.treasure }));
     } catch (error) {
       place.replaceChildren(make("b", {}, name), make("span", { class: "hint" }, ` could not be written: ${error.message}`));
     }

@@ -1,6 +1,7 @@
 // What a stream has told so far: frames of the text, nodes of the tree, the answer.
 // Guarantee: nothing is invented; what the server left out stays null.
 
+import { given, written } from "./request.js";
 import { Refusal } from "./stream.js";
 
 export const MASK = "░";
@@ -17,7 +18,7 @@ export class Run {
   constructor(settings, body) {
     this.settings = settings;
     this.body = body;
-    this.prompt = settings.mode === "fill" ? "" : settings.prompt;
+    this.prompt = given(settings);
     this.began = performance.now();
     this.frames = [];
     this.nodes = new Map();
@@ -31,7 +32,7 @@ export class Run {
     for (const event of chunk.treasure?.events ?? []) this.#event(event);
     const choice = chunk.choices?.[0];
     const meta = chunk.diffusion_meta;
-    const text = choice?.text ?? choice?.delta?.content ?? null;
+    const text = choice ? written(choice) : null;
     if (choice?.treasure) {
       this.answer = { text: this.prompt + (text ?? ""), finish: choice.finish_reason ?? null, ...choice.treasure };
     }
@@ -46,8 +47,15 @@ export class Run {
 
   // The tokens of a finished text are shown only if they spell it; its masks are marked in any case.
   #tokens(tokens, text) {
+    if (tokens && this.settings.mode === "chat") tokens = this.#said(tokens);
     const spelt = tokens && (tokens.includes(null) || textOf(tokens) === this.prompt + text);
     return spelt ? tokens : textPieces(this.prompt, text);
+  }
+
+  // What was said stands for the prompt that the template made of it; every token keeps its place.
+  #said(tokens) {
+    const answer = tokens.findIndex((token) => !token || token.p !== undefined || token.written);
+    return tokens.map((token, at) => (at < answer ? { text: at ? "" : this.prompt } : token));
   }
 
   #event(event) {

@@ -1,7 +1,7 @@
 // A run to take away: as a link, as curl, as Python, as JSON. Keys are never written into any of them.
 
 import { byId, copy, make, say } from "./dom.js";
-import { body, fragment } from "./request.js";
+import { body, fragment, given, route } from "./request.js";
 
 const here = () => location.href.replace(/#.*$/, "").replace(/[^/]*$/, "");
 
@@ -10,7 +10,7 @@ const link = (settings) => location.href.replace(/#.*$/, "") + fragment(settings
 const shell = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
 const curl = (settings, keyed) =>
-  `curl -s ${shell(`${here()}v1/completions`)} \\\n  -H 'Content-Type: application/json' \\\n${keyed ? `  -H "Authorization: Bearer $TREASURE_API_KEY" \\\n` : ""}  -d ${shell(JSON.stringify(body(settings), null, 2))}\n`;
+  `curl -s ${shell(here() + route(settings))} \\\n  -H 'Content-Type: application/json' \\\n${keyed ? `  -H "Authorization: Bearer $TREASURE_API_KEY" \\\n` : ""}  -d ${shell(JSON.stringify(body(settings), null, 2))}\n`;
 
 // A JSON value as a Python literal.
 const literal = (value, indent = "") => {
@@ -25,15 +25,16 @@ const literal = (value, indent = "") => {
 
 const python = (settings, keyed) => {
   const { treasure, ...asked } = body(settings);
+  const talks = settings.mode === "chat";
   const lines = Object.entries(asked).map(([name, value]) => `    ${name}=${literal(value, "    ")},\n`);
   return `${keyed ? "import os\n\n" : ""}from openai import OpenAI
 
 client = OpenAI(base_url=${literal(`${here()}v1`)}, api_key=${keyed ? 'os.environ["TREASURE_API_KEY"]' : '"none"'})
-answer = client.completions.create(
+answer = client.${talks ? "chat." : ""}completions.create(
 ${lines.join("")}    extra_body={"treasure": ${literal(treasure, "    ")}},
 )
 choice = answer.choices[0]
-print(${settings.mode === "fill" ? "" : `${literal(settings.prompt)} + `}choice.text)
+print(${given(settings) && `${literal(given(settings))} + `}choice.${talks ? "message.content" : "text"})
 print(choice.treasure["reward"], choice.treasure["cost"])
 `;
 };

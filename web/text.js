@@ -82,7 +82,13 @@ box.addEventListener("click", (event) => at(event) !== null && describe(at(event
 box.addEventListener("blur", () => describe(null));
 box.addEventListener("keydown", (event) => {
   const last = shown.tokens.length - 1;
-  const to = { ArrowRight: Math.min((active ?? -1) + 1, last), ArrowLeft: Math.max((active ?? 1) - 1, 0), Home: 0, End: last }[event.key];
+  // Tokens that show nothing are passed over.
+  const walk = (from, by) => {
+    let at = from;
+    do at += by; while (shown.tokens[at]?.text === "");
+    return at < 0 || at > last ? Math.max(from, 0) : at;
+  };
+  const to = { ArrowRight: walk(active ?? -1, 1), ArrowLeft: walk(active ?? 1, -1), Home: 0, End: last }[event.key];
   if (to === undefined || last < 0) return;
   event.preventDefault();
   describe(to);

@@ -8,6 +8,7 @@
 mod amx;
 mod attention;
 mod buffer;
+mod columns;
 mod count;
 mod isa;
 mod linear;

@@ -179,7 +179,7 @@ impl Opened {
             description.mask_id = stated.or_else(|| published::mask_id(self.family, net.rows));
             description.time_conditioned = Some(net.timed);
         }
-        let chat = published::chat(&self.source, self.family, tokenizer.as_ref())?;
+        let chat = self.chat(tokenizer.as_ref())?;
         description.chat = chat.is_some();
         description.end_ids =
             published::end_ids(&self.source, self.family, description.eos_id, tokenizer.as_ref())?;
@@ -212,7 +212,7 @@ impl Opened {
             &tokenizer,
         );
         description.labels.clone_from(&net.labels);
-        let chat = published::chat(&self.source, self.family, tokenizer.as_ref())?;
+        let chat = self.chat(tokenizer.as_ref())?;
         description.chat = chat.is_some();
         Ok(Loaded { net, tokenizer, description, chat })
     }
@@ -278,6 +278,14 @@ impl Opened {
             Some(tokenizer) => Ok(Some(tokenizer)),
             None => Err(source.missing("tokenizer.json")),
         }
+    }
+
+    fn chat(&self, tokenizer: Option<&Tokenizer>) -> Result<Option<ChatTemplate>> {
+        let header = match &self.kind {
+            Format::Gguf(header) => Some(header),
+            Format::HuggingFace(_) => None,
+        };
+        published::chat(&self.source, header, self.family, tokenizer)
     }
 
     /// How most rows are stored that are multiplied where they lie in the file.

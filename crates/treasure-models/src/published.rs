@@ -5,7 +5,7 @@
 
 use treasure_text::{ChatTemplate, Format};
 
-use crate::{Error, Family, Result, Role, Source, Tokenizer, config::Config};
+use crate::{Error, Family, Result, Role, Source, Tokenizer, config::Config, gguf::Header};
 
 /// The mask token of a family, by its vocabulary.
 pub(crate) fn mask_id(family: Family, vocabulary: usize) -> Option<u32> {
@@ -45,15 +45,29 @@ pub(crate) fn end_ids(
     Ok(ends)
 }
 
-/// How a checkpoint writes conversations: `chat_template.jinja`, else the `chat_template` of its
-/// `tokenizer_config.json`, else what its family is known to use.
+/// How a checkpoint writes conversations: the template in its GGUF header, or `chat_template.jinja`, else the
+/// `chat_template` of its `tokenizer_config.json`, else what its family is known to use.
 pub(crate) fn chat(
     source: &Source,
+    header: Option<&Header>,
     family: Family,
     tokenizer: Option<&Tokenizer>,
 ) -> Result<Option<ChatTemplate>> {
+    const IN_HEADER: &str = "tokenizer.chat_template";
     if matches!(family.role(), Role::Scorer) {
         return Ok(None);
+    }
+    if let Some(header) = header.filter(|header| header.metadata.contains_key(IN_HEADER)) {
+        let entry = |id: Option<u32>| tokenizer?.entry(id?);
+        let specials = tokenizer.map(Tokenizer::specials);
+        let named = [
+            ("bos_token", entry(specials.and_then(|specials| specials.bos))),
+            ("eos_token", entry(specials.and_then(|specials| specials.eos))),
+        ];
+        let named = named.into_iter().filter_map(|(name, text)| Some((name.into(), text?.into())));
+        let (template, place) = (header.text(IN_HEADER)?.to_owned(), source.name());
+        let place = format!("{place}: {IN_HEADER}");
+        return Ok(Some(ChatTemplate::jinja(template, &named.collect(), &place)?));
     }
     let config = source.open("tokenizer_config.json")?;
     let config = config.map(|blob| Config::read(&blob)).transpose()?;

@@ -1,5 +1,7 @@
 """Conversations by a checkpoint's chat template, steered by a reward model of one logit."""
 
+import json
+
 import pytest
 
 import treasure
@@ -21,6 +23,13 @@ def test_a_steered_answer_is_liked_better_than_the_models_own(llada):
     assert steered.reward > alone.reward
     assert steered.prompt.startswith("<|startoftext|><|start_header_id|>system<|end_header_id|>\n\nBe kind.<|eot_id|>")
     assert llada.score(steered.text, reward=LIKED).reward == pytest.approx(steered.reward, abs=1e-12)
+
+
+def test_the_answer_is_that_of_every_door(llada):
+    told = json.loads((GOLDEN / "llada_chat/answer.json").read_text())
+    found = llada.generate(told["prompt"], chat=True, reward=LIKED, length=16, block=8, steps=8, seed=3)
+    assert found.continuation == told["answer"]
+    assert found.reward == pytest.approx(told["reward"], abs=1e-4)
 
 
 def test_messages_and_prompts_are_the_same_conversation(llada):

@@ -221,6 +221,16 @@ fn a_chat_answer_is_steered_by_a_reward_model_of_one_logit() {
     let text = steered["text"].as_str().unwrap();
     let scored = rows(&run(&["score", "--reward", &judge, "--json", text], 0)).remove(0);
     assert_eq!(scored["reward"], steered["reward"]);
+    // The same answer as through every other door.
+    let told = fs::read_to_string(format!("{model}/answer.json")).unwrap();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let args =
+        ["generate", told["prompt"].as_str().unwrap(), "--chat", "--json", "--model", &model];
+    let own = ["--reward", &judge, "--length", "16", "--block", "8", "--steps", "8", "--seed", "3"];
+    let answer = rows(&run(&[&args[..], &own].concat(), 0)).remove(0);
+    println!("{} earns {}", answer["continuation"], answer["reward"]);
+    assert_eq!(answer["continuation"], told["answer"]);
+    assert!((answer["reward"].as_f64().unwrap() - told["reward"].as_f64().unwrap()).abs() < 1e-4);
     let said = stderr(&run(&["generate", "a", "--chat", "--reward", "length:1..9"], 2));
     assert!(said.contains("pocket has no chat template") && said.contains("hint:"), "{said}");
 }

@@ -4,8 +4,6 @@
 //! so the numbers are the reference's bit for bit. Bytes are read one by one: no alignment, no byte order of
 //! the machine.
 
-use half::f16;
-
 /// How a GGUF tensor stores its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "ggml's own names")]
@@ -86,43 +84,62 @@ impl BlockType {
         self.widen_here(blocks, to);
     }
 
-    /// The same, compiled where it is called, for the instructions that are known to be there.
+    /// The same, compiled where it is called, for the instructions that are known to be there. A macro, for
+    /// what is handed to another function is compiled without them.
     #[inline(always)]
     pub(crate) fn widen_here(self, blocks: &[u8], to: &mut [f32]) {
+        macro_rules! each {
+            ($block:ident) => {{
+                let parts = blocks.chunks_exact(self.bytes());
+                for (bytes, to) in parts.zip(to.chunks_exact_mut(self.numbers())) {
+                    $block(bytes, to);
+                }
+            }};
+        }
         match self {
-            Self::F32 => self.each(blocks, to, |b, to| {
-                to[0] = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
-            }),
-            Self::F16 => self.each(blocks, to, |b, to| to[0] = half(b)),
+            Self::F32 => {
+                for (to, bytes) in to.iter_mut().zip(blocks.as_chunks::<4>().0) {
+                    *to = f32::from_le_bytes(*bytes);
+                }
+            }
+            Self::F16 => {
+                for (to, word) in to.iter_mut().zip(blocks.as_chunks::<2>().0) {
+                    *to = half_to_f32(u16::from_le_bytes(*word));
+                }
+            }
             Self::BF16 => {
-                let words = blocks.as_chunks::<2>().0;
-                for (to, word) in to.iter_mut().zip(words) {
+                for (to, word) in to.iter_mut().zip(blocks.as_chunks::<2>().0) {
                     *to = f32::from_bits(u32::from(u16::from_le_bytes(*word)) << 16);
                 }
             }
-            Self::Q4_0 => self.each(blocks, to, q4_0),
-            Self::Q4_1 => self.each(blocks, to, q4_1),
-            Self::Q5_0 => self.each(blocks, to, q5_0),
-            Self::Q5_1 => self.each(blocks, to, q5_1),
-            Self::Q8_0 => self.each(blocks, to, q8_0),
-            Self::Q2_K => self.each(blocks, to, q2_k),
-            Self::Q3_K => self.each(blocks, to, q3_k),
-            Self::Q4_K => self.each(blocks, to, q4_k),
-            Self::Q5_K => self.each(blocks, to, q5_k),
-            Self::Q6_K => self.each(blocks, to, q6_k),
+            Self::Q4_0 => each!(q4_0),
+            Self::Q4_1 => each!(q4_1),
+            Self::Q5_0 => each!(q5_0),
+            Self::Q5_1 => each!(q5_1),
+            Self::Q8_0 => each!(q8_0),
+            Self::Q2_K => each!(q2_k),
+            Self::Q3_K => each!(q3_k),
+            Self::Q4_K => each!(q4_k),
+            Self::Q5_K => each!(q5_k),
+            Self::Q6_K => each!(q6_k),
         }
-    }
-
-    #[inline(always)]
-    fn each(self, blocks: &[u8], to: &mut [f32], block: impl Fn(&[u8], &mut [f32])) {
-        let parts = blocks.chunks_exact(self.bytes());
-        parts.zip(to.chunks_exact_mut(self.numbers())).for_each(|(bytes, to)| block(bytes, to));
     }
 }
 
 /// The half-precision number at the start of some bytes.
+#[inline(always)]
 fn half(bytes: &[u8]) -> f32 {
-    f16::from_le_bytes([bytes[0], bytes[1]]).to_f32()
+    half_to_f32(u16::from_le_bytes([bytes[0], bytes[1]]))
+}
+
+/// A half-precision number, exactly, without asking at every one what the machine has.
+#[inline(always)]
+pub(crate) fn half_to_f32(word: u16) -> f32 {
+    let (sign, rest) = (u32::from(word & 0x8000) << 16, u32::from(word & 0x7fff));
+    // Shifting the exponent by a product is exact for normal and subnormal halves alike.
+    let scaled = (f32::from_bits(rest << 13) * f32::from_bits(0x7780_0000)).to_bits();
+    let special = if rest >= 0x7c00 { 0x7f80_0000 } else { 0 };
+    f32::from_bits(sign | scaled | special)
 }
 
 /// `[d][16 × two nibbles]`: `(q − 8) · d`.
@@ -182,7 +199,9 @@ fn q5_1(block: &[u8], to: &mut [f32]) {
 #[inline(always)]
 fn q8_0(block: &[u8], to: &mut [f32]) {
     let d = half(block);
-    to.iter_mut().zip(&block[2..]).for_each(|(to, &q)| *to = f32::from(q as i8) * d);
+    for (to, &q) in to.iter_mut().zip(&block[2..]) {
+        *to = f32::from(q as i8) * d;
+    }
 }
 
 /// `[16 × (scale, minimum) nibbles][64 × four numbers][d][dmin]`: `d·scale · q − dmin·minimum`, sixteen

@@ -54,7 +54,7 @@ pub(crate) fn tokenizer(header: &Header) -> Result<Tokenizer> {
             let rule = SplitRule::from_gguf(name).ok_or_else(|| {
                 Error::unsupported(
                     "GGUF tokenizer.ggml.pre",
-                    "gpt-2, smollm, llama-bpe, qwen2 or a relative with the same split rule",
+                    "gpt-2, smollm, llama-bpe, qwen2, bailingmoe or a relative with the same split rule",
                     name,
                 )
                 .with_hint("name the tokenizer of the original model")

@@ -4,10 +4,12 @@
 //! may be held as f32, f16, bf16 or int8, and kernels widen one panel at a time; what is multiplied as bf16 or
 //! int8 is held so ([`super::words`]). Packing streams: at no time does a second copy of the matrix exist.
 
+use bytemuck::cast_slice;
 use half::{bf16, f16};
 
 use super::{
     Aligned, Isa,
+    columns::{prefetch, transpose},
     tile::DEPTH,
     widen::widen_blocks,
     words::{OFFSET, narrow, narrow_in_place, quantise},
@@ -208,33 +210,41 @@ impl Linear {
         if width < PANEL {
             to.fill(0.0);
         }
-        if (kind, self.precision) == (BlockType::BF16, Precision::Bf16) {
-            // Two neighbours of a row are a word as it is.
-            for (lane, output) in outputs.enumerate() {
-                let (words, _) = rows.row(output)[4 * first..].as_chunks::<4>();
-                for (to, word) in to[lane..].iter_mut().step_by(PANEL).zip(words) {
-                    *to = f32::from_bits(u32::from_le_bytes(*word));
-                }
-            }
-            return;
-        }
-        // Whole blocks of the file around the numbers that are wanted.
-        let (start, end) = (first * per, ((first + depth) * per).min(self.inputs));
+        let of_lane = |lane: usize| rows.row(outputs.start + lane.min(width - 1));
+        // Whole blocks of the file around the numbers that are wanted; the same of what is wanted next.
         let (numbers, bytes) = (kind.numbers(), kind.bytes());
-        let (begin, stop) = (start / numbers * numbers, end.next_multiple_of(numbers));
+        let around = |start: usize, end: usize| {
+            let (begin, stop) = (start / numbers * numbers, end.next_multiple_of(numbers));
+            (begin, stop, begin / numbers * bytes..stop / numbers * bytes)
+        };
+        let (start, end) = (first * per, ((first + depth) * per).min(self.inputs));
+        let (begin, stop, here) = around(start, end);
+        let (ahead, coming) = match end < self.inputs {
+            true => (0, around(end, (end + DEPTH * per).min(self.inputs)).2),
+            false => (PANEL, around(0, (DEPTH * per).min(self.inputs)).2),
+        };
+        for output in outputs.start + ahead..(outputs.end + ahead).min(self.outputs) {
+            prefetch(&rows.row(output)[coming.clone()]);
+        }
+        let as_is = (kind, self.precision) == (BlockType::BF16, Precision::Bf16);
+        if as_is && cfg!(target_endian = "little") {
+            // Two neighbours of a row are a word as it is.
+            let lines = std::array::from_fn(|lane| &of_lane(lane)[4 * first..]);
+            return transpose(isa, &lines, width, to);
+        }
         lines.reserve_floats(PANEL * LINE);
         let all = lines.as_f32_mut();
-        for (lane, output) in outputs.enumerate() {
+        for lane in 0..width {
             let line = &mut all[lane * LINE..][..stop - begin];
-            let from = &rows.row(output)[begin / numbers * bytes..stop / numbers * bytes];
-            widen_blocks(isa, kind, from, line);
+            widen_blocks(isa, kind, &of_lane(lane)[here.clone()], line);
             if self.precision == Precision::Bf16 {
                 narrow_in_place(isa, &mut line[start - begin..end - begin]);
             }
         }
-        let lines: [&[f32]; PANEL] =
-            std::array::from_fn(|lane| &all[lane.min(width - 1) * LINE + start - begin..][..depth]);
-        transpose(&lines, width, to);
+        let lines = std::array::from_fn(|lane| {
+            cast_slice(&all[lane.min(width - 1) * LINE + start - begin..][..depth])
+        });
+        transpose(isa, &lines, width, to);
     }
 
     /// One scale per output and padding output for int8 weights; empty otherwise.
@@ -282,20 +292,6 @@ impl Linear {
             Storage::Int8 => {
                 let (from, scale) = (self.panels.as_i8(), self.scales[output]);
                 slots.zip(row).for_each(|(slot, w)| *w = f32::from(from[slot]) * scale);
-            }
-        }
-    }
-}
-
-/// Lines to columns: `to[k][lane] = lines[lane][k]`, for the first `width` lanes.
-fn transpose(lines: &[&[f32]; PANEL], width: usize, to: &mut [f32]) {
-    const SIDE: usize = 8;
-    let (to, _) = to.as_chunks_mut::<PANEL>();
-    for (block, to) in to.chunks_mut(SIDE).enumerate() {
-        for (lane, line) in lines.iter().enumerate().take(width) {
-            let from = &line[block * SIDE..][..to.len()];
-            for (to, &x) in to.iter_mut().zip(from) {
-                to[lane] = x;
             }
         }
     }

@@ -5,20 +5,18 @@ use super::{
     isa::{MulAdd, Set, per_isa},
     linear::PANEL,
 };
-use crate::gguf::BlockType;
+use crate::gguf::{BlockType, half_to_f32};
 
 #[inline(always)]
 fn bf16_to_f32<F: MulAdd>(from: &[u16], to: &mut [f32]) {
-    to.iter_mut().zip(from).for_each(|(to, &x)| *to = f32::from_bits(u32::from(x) << 16));
+    for (to, &x) in to.iter_mut().zip(from) {
+        *to = f32::from_bits(u32::from(x) << 16);
+    }
 }
 
 fn f16_to_f32(from: &[u16], to: &mut [f32]) {
     for (to, &x) in to.iter_mut().zip(from) {
-        let (sign, rest) = (u32::from(x & 0x8000) << 16, u32::from(x & 0x7fff));
-        // Shifting the exponent by a product is exact for normal and subnormal halves alike.
-        let scaled = (f32::from_bits(rest << 13) * f32::from_bits(0x7780_0000)).to_bits();
-        let special = if rest >= 0x7c00 { 0x7f80_0000 } else { 0 };
-        *to = f32::from_bits(sign | scaled | special);
+        *to = half_to_f32(x);
     }
 }
 

@@ -1,10 +1,15 @@
 //! Batches that change nothing: scores do not move with the batch's size, its order or its neighbours'
 //! lengths (there is no padding to see), on LLaDA- and Dream-shaped checkpoints in every precision.
 
+use std::path::Path;
+
 use treasure_core::{Bans, Denoiser, MaskedSeq, Question, State, Want};
 use treasure_models::{Dtype, LoadOptions, MaskedLm, exec::Precision};
 
-use crate::support::*;
+use crate::{
+    gguf::{KINDS, denoiser_as_gguf},
+    support::*,
+};
 
 /// States of different lengths and different masks.
 fn states() -> Vec<MaskedSeq> {
@@ -37,6 +42,28 @@ fn rows(model: &MaskedLm, states: &[&MaskedSeq]) -> Vec<Vec<Vec<u32>>> {
     answers.map(|answer| answer.rows.into_iter().map(bits).collect()).collect()
 }
 
+/// Loads a checkpoint and asks for its logits alone, in batches of several sizes, backwards and twice over.
+fn same_in_any_company(place: &Path, options: &LoadOptions) {
+    let model = MaskedLm::load(&resolver(), &spec(place), options).unwrap();
+    let what = format!("{} {} {}", place.display(), options.dtype, options.precision);
+    let states = states();
+    let alone: Vec<_> = states.iter().flat_map(|seq| rows(&model, &[seq])).collect();
+    for size in [2, 3, 9] {
+        let together: Vec<_> = (states.chunks(size))
+            .flat_map(|chunk| rows(&model, &chunk.iter().collect::<Vec<_>>()))
+            .collect();
+        assert_eq!(alone, together, "{what}, batches of {size}");
+    }
+    let backwards: Vec<&MaskedSeq> = states.iter().rev().collect();
+    let mut turned = rows(&model, &backwards);
+    turned.reverse();
+    assert_eq!(alone, turned, "{what}, backwards");
+    let again: Vec<&MaskedSeq> = states.iter().chain(&states).collect();
+    let twice = rows(&model, &again);
+    assert_eq!(alone, twice[..9], "{what}, twice");
+    assert_eq!(alone, twice[9..], "{what}, twice");
+}
+
 #[test]
 fn logits_do_not_move_with_batch_size_order_or_neighbours_in_any_precision() {
     for family in ["llada", "llada_gqa", "dream"] {
@@ -51,23 +78,27 @@ fn logits_do_not_move_with_batch_size_order_or_neighbours_in_any_precision() {
             (Dtype::Auto, Precision::Int8),
         ] {
             let options = LoadOptions { dtype, precision, ..LoadOptions::default() };
-            let model = MaskedLm::load(&resolver(), &spec(&golden(family)), &options).unwrap();
-            let states = states();
-            let alone: Vec<_> = states.iter().flat_map(|seq| rows(&model, &[seq])).collect();
-            for size in [2, 3, 9] {
-                let together: Vec<_> = (states.chunks(size))
-                    .flat_map(|chunk| rows(&model, &chunk.iter().collect::<Vec<_>>()))
-                    .collect();
-                assert_eq!(alone, together, "{family} {dtype} {precision}, batches of {size}");
+            same_in_any_company(&golden(family), &options);
+        }
+    }
+}
+
+#[test]
+fn logits_do_not_move_with_the_batch_for_any_block_type_of_gguf_in_any_precision() {
+    for family in ["llada", "dream"] {
+        for kind in KINDS {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join(format!("{family}-{kind:?}.gguf"));
+            denoiser_as_gguf(family, kind, &[], &path);
+            for (dtype, precision) in [
+                (Dtype::Auto, Precision::F32),
+                (Dtype::File, Precision::F32),
+                (Dtype::File, Precision::Bf16),
+                (Dtype::Auto, Precision::Int8),
+            ] {
+                let options = LoadOptions { dtype, precision, ..LoadOptions::default() };
+                same_in_any_company(&path, &options);
             }
-            let backwards: Vec<&MaskedSeq> = states.iter().rev().collect();
-            let mut turned = rows(&model, &backwards);
-            turned.reverse();
-            assert_eq!(alone, turned, "{family} {dtype} {precision}, backwards");
-            let again: Vec<&MaskedSeq> = states.iter().chain(&states).collect();
-            let twice = rows(&model, &again);
-            assert_eq!(alone, twice[..9], "{family} {dtype} {precision}, twice");
-            assert_eq!(alone, twice[9..], "{family} {dtype} {precision}, twice");
         }
     }
 }

@@ -15,6 +15,7 @@ use serde_json::json;
 use treasure_models::{
     Dtype, LoadOptions, MaskedLm, Scorer, Source, exec::Precision, gguf::BlockType,
 };
+use treasure_text::{Message, TextModel as _};
 
 use crate::support::*;
 
@@ -24,6 +25,23 @@ const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
 const HEAD_DIM: usize = WIDTH / HEADS;
 const VOCABULARY: usize = 96;
+
+/// Every block type.
+pub(crate) const KINDS: [GgmlDType; 13] = [
+    GgmlDType::F32,
+    GgmlDType::F16,
+    GgmlDType::BF16,
+    GgmlDType::Q4_0,
+    GgmlDType::Q4_1,
+    GgmlDType::Q5_0,
+    GgmlDType::Q5_1,
+    GgmlDType::Q8_0,
+    GgmlDType::Q2K,
+    GgmlDType::Q3K,
+    GgmlDType::Q4K,
+    GgmlDType::Q5K,
+    GgmlDType::Q6K,
+];
 
 /// Numbers between −0.1 and 0.1 that look random and are always the same.
 fn noise(seed: usize, shape: (usize, usize)) -> Tensor {
@@ -133,21 +151,7 @@ fn both(dir: &Path, dtype: GgmlDType) {
 
 #[test]
 fn every_block_type_gives_the_numbers_of_its_dequantised_safetensors() {
-    for dtype in [
-        GgmlDType::F32,
-        GgmlDType::F16,
-        GgmlDType::BF16,
-        GgmlDType::Q4_0,
-        GgmlDType::Q4_1,
-        GgmlDType::Q5_0,
-        GgmlDType::Q5_1,
-        GgmlDType::Q8_0,
-        GgmlDType::Q2K,
-        GgmlDType::Q3K,
-        GgmlDType::Q4K,
-        GgmlDType::Q5K,
-        GgmlDType::Q6K,
-    ] {
+    for dtype in KINDS {
         let dir = tempfile::tempdir().unwrap();
         both(dir.path(), dtype);
         let options = LoadOptions::default();
@@ -186,6 +190,37 @@ fn every_block_type_gives_the_numbers_of_its_dequantised_safetensors() {
             assert_eq!(bytes(&left), bytes(&mapped), "{dtype:?}: the file and nothing beside it");
         }
     }
+}
+
+/// A LLaDA or Dream of one layer with random weights of one block type.
+pub(crate) fn denoiser_as_gguf(family: &str, dtype: GgmlDType, more: &[(&str, &str)], path: &Path) {
+    let own = |key: &str| key.replacen("llama.", &format!("{family}."), 1);
+    let mut told: Vec<(String, Value)> =
+        metadata().into_iter().map(|(key, value)| (own(key), value)).collect();
+    told[0].1 = Value::String(family.to_owned());
+    told.push(("tokenizer.ggml.mask_token_id".to_owned(), Value::U32(95)));
+    let texts = more.iter().map(|(key, text)| (key.to_string(), Value::String(text.to_string())));
+    told.extend(texts);
+    let mut tensors: Vec<(String, QTensor)> = Vec::new();
+    let mut add = |name: &str, values: &Tensor, dtype| {
+        tensors.push((name.to_owned(), QTensor::quantize(values, dtype).unwrap()));
+    };
+    let all = matrices().into_iter().map(|(_, name, shape)| (name, shape));
+    let head = [("output".to_owned(), (VOCABULARY, WIDTH))];
+    for (seed, (name, shape)) in all.chain(head).enumerate() {
+        add(&format!("{name}.weight"), &noise(seed, shape), dtype);
+        let short = name.rsplit('.').next().unwrap();
+        if family == "dream" && ["attn_q", "attn_k", "attn_v"].contains(&short) {
+            let bias = noise(50 + seed, (1, shape.0)).squeeze(0).unwrap();
+            add(&format!("{name}.bias"), &bias, GgmlDType::F32);
+        }
+    }
+    for name in ["blk.0.attn_norm", "blk.0.ffn_norm", "output_norm"] {
+        let norm = (noise(99, (1, WIDTH)).squeeze(0).unwrap() + 1.0).unwrap();
+        add(&format!("{name}.weight"), &norm, GgmlDType::F32);
+    }
+    let told: Vec<(&str, Value)> = told.iter().map(|(key, v)| (key.as_str(), v.clone())).collect();
+    write(path, &told, &tensors);
 }
 
 /// A golden denoiser as llama.cpp's converter names and permutes it.
@@ -288,6 +323,26 @@ fn llada_and_dream_in_gguf_give_the_reference_logits() {
     }
 }
 
+#[test]
+fn the_chat_template_of_the_header_writes_conversations() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("model.gguf");
+    let template = "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}\
+                    {% if add_generation_prompt %}[assistant] {% endif %}";
+    let load = |more: &[(&str, &str)]| {
+        denoiser_as_gguf("llada", GgmlDType::F32, more, &path);
+        MaskedLm::load(&resolver(), &spec(&path), &LoadOptions::default())
+    };
+    let model = load(&[("tokenizer.chat_template", template)]).unwrap();
+    let said = [Message::new("user", "Hi")];
+    let written = model.chat().unwrap().render(&said, true).unwrap();
+    assert_eq!(written, "![user] Hi\n[assistant] ");
+    assert!(model.describe().chat);
+    assert!(load(&[]).unwrap().chat().is_none(), "no header tokens either");
+    let error = load(&[("tokenizer.chat_template", "{% for")]).unwrap_err().to_string();
+    assert!(error.contains("tokenizer.chat_template"), "{error}");
+}
+
 fn named(kind: BlockType, dtype: GgmlDType) -> bool {
     format!("{kind:?}").replace('_', "") == format!("{dtype:?}").replace('_', "")
 }
@@ -321,6 +376,7 @@ fn the_split_rule_named_in_the_file_decides_and_an_unknown_one_is_an_error() {
     assert_eq!(entries("llama-bpe"), ["a", "12"]);
     assert_eq!(entries("smollm"), ["a", "1", "2"]);
     assert_eq!(entries("qwen2"), ["a", "1", "2"]);
+    assert_eq!(entries("bailingmoe"), ["a", "1", "2"]);
     let error = with("tekken").unwrap_err();
     assert!(error.to_string().contains("tokenizer.ggml.pre"), "{error}");
     assert!(error.to_string().contains("got tekken"), "{error}");

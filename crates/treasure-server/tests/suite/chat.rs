@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use treasure::{Request, Session};
 use treasure_server::{App, ServeOptions, Served};
 
@@ -38,6 +38,17 @@ async fn an_answer_by_the_checkpoints_template_is_the_librarys() {
     let own = session.ask(Request::from_value(request).unwrap()).run().unwrap();
     assert_eq!(said, own.continuation);
     assert_eq!(answer["choices"][0]["treasure"]["reward"], json!(own.reward));
+    // The same answer as through every other door.
+    let told = std::fs::read_to_string(format!("{}/answer.json", golden("llada_chat"))).unwrap();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let body = json!({"messages": [{"role": "user", "content": told["prompt"]}], "max_tokens": 16,
+        "seed": 3, "treasure": {"reward": "own:liked", "block": 8, "steps": 8}});
+    let answer = post(&app, "/v1/chat/completions", body).await.ok();
+    let choice = &answer["choices"][0];
+    println!("{} earns {}", choice["message"]["content"], choice["treasure"]["reward"]);
+    assert_eq!(choice["message"]["content"], told["answer"]);
+    let reward = |of: &Value| of["reward"].as_f64().unwrap();
+    assert!((reward(&choice["treasure"]) - reward(&told)).abs() < 1e-4);
     let refused = json!({"messages": messages, "treasure": {"chat": false}});
     let (status, _, param) = post(&app, "/v1/chat/completions", refused).await.refusal();
     assert_eq!((status, param), (400, json!("treasure.chat")));

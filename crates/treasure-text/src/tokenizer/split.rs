@@ -14,10 +14,14 @@ pub enum SplitRule {
     Qwen2,
     /// Llama 3: up to three digits together.
     Llama3,
+    /// Ling, whose vocabulary LLaDA has: digits alone, every line break alone.
+    Ling,
 }
 
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+const LING: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
 
 impl SplitRule {
     /// The rule a GGUF names in `tokenizer.ggml.pre`.
@@ -28,6 +32,7 @@ impl SplitRule {
             "smollm" | "starcoder" | "refact" | "command-r" | "codeshell" => Self::DigitsThenGpt2,
             "qwen2" | "deepseek-r1-qwen" => Self::Qwen2,
             "llama-bpe" | "llama3" | "llama-v3" | "falcon3" => Self::Llama3,
+            "bailingmoe" | "bailingmoe2" | "llada-moe" => Self::Ling,
             _ => return None,
         })
     }
@@ -43,6 +48,7 @@ impl SplitRule {
             }
             Self::Qwen2 => sequence(vec![split(QWEN2), bytes(false)]),
             Self::Llama3 => sequence(vec![split(LLAMA3), bytes(false)]),
+            Self::Ling => sequence(vec![split(LING), bytes(false)]),
         }
     }
 }

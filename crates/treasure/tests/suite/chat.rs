@@ -2,6 +2,10 @@
 
 use std::path::Path;
 
+#[path = "../../examples/chat.rs"]
+#[expect(dead_code, reason = "its main is the program's")]
+mod example;
+
 use serde_json::{Value, json};
 use treasure::{Message, Plan, Request, Sample, Session};
 
@@ -69,6 +73,26 @@ fn a_steered_answer_is_liked_better_than_the_models_own() {
         let again = session.score(&spec, &[&sample.text]).unwrap()[0].reward;
         assert_eq!(sample.reward, again);
     }
+}
+
+/// What every door answers: the command line, the server, Python and the page are tested against the same file.
+#[test]
+fn the_example_gives_the_answer_of_every_door() {
+    let text = std::fs::read_to_string(format!("{}/answer.json", golden("llada_chat"))).unwrap();
+    let told: Value = serde_json::from_str(&text).unwrap();
+    let said = told["prompt"].as_str().unwrap();
+    let found = example::answer(&golden("llada_chat"), &golden("llama_reward"), said).unwrap();
+    println!("{:?} earns {}", found.continuation, found.reward);
+    assert_eq!(found.continuation, told["answer"].as_str().unwrap());
+    // Another instruction set may round otherwise.
+    let near = |got: f64, name: &str| (got - told[name].as_f64().unwrap()).abs() < 1e-4;
+    assert!(near(found.reward, "reward"), "{}", found.reward);
+    for name in ["length", "block", "steps", "seed"] {
+        assert_eq!(found.plan[name], told[name], "{name}");
+    }
+    let alone = json!({"prompt": said, "chat": true, "method": "llada", "block": 8, "steps": 8});
+    let alone = ask(&Session::pocket().unwrap(), alone).reward;
+    assert!(near(alone, "alone"), "{alone}");
 }
 
 #[test]
