@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, io, ops::ControlFlow};
 use treasure_core::{
     Error, Event, Key, MaskedSeq, PruneReason, Remask, Sampler, StopReason, TraceWriter,
     methods::{
-        BestOfN, Dsearch, Dts, DtsStar, Fhs, FkSteering, IterRef, NaiveTree, Pg, Policy, Refine,
-        Search, Smc, Treasure, Treeg,
+        BestOfN, Dfs, Dsearch, Dts, DtsStar, Fhs, FkSteering, IterRef, NaiveTree, Pg, Policy,
+        Refine, Search, Smc, Treasure, Treeg,
     },
 };
 use treasure_testkit::{JointTable, TableReward};
@@ -71,7 +71,7 @@ fn break_stops_the_search_and_keeps_the_best_so_far() {
 fn a_trace_rebuilds_the_tree() {
     let (table, reward) = parts();
     let remdm = Sampler::Remdm { steps: 12, remask: Remask::Rescale, eta: Some(0.5) };
-    let methods: [&dyn Search; 13] = [
+    let methods: [&dyn Search; 14] = [
         &Treasure { groups: 2, ..Treasure::new(3, 4) },
         &NaiveTree { steps: 8, ..NaiveTree::default() },
         &FkSteering { sampler: Sampler::Ancestral { steps: 8 }, ..FkSteering::default() },
@@ -81,6 +81,7 @@ fn a_trace_rebuilds_the_tree() {
         &Dts { branch_every: 2, ..Dts::default() },
         &DtsStar::default(),
         &DtsStar { policy: Policy::Puct, iterations: 60, ..DtsStar::default() },
+        &Dfs { look_every: 2, ..Dfs::default() },
         &Treeg::default(),
         &Dsearch { replace: 0.3, ..Dsearch::default() },
         &IterRef { refine_every: 2, ..IterRef::default() },
