@@ -9,7 +9,7 @@ use treasure::{
     rewards::{Spec, spec::Leaf},
 };
 
-use super::{ModelHash, hash_directory};
+use super::{ModelHash, hash_directory, manifest::CARD};
 use crate::{
     Result,
     error::at,
@@ -82,7 +82,7 @@ fn hash_source(source: &Source) -> Result<String> {
             hex(&Sha256::digest(&bytes))
         }
         Source::Embedded { files, .. } => {
-            let mut files: Vec<_> = files.iter().collect();
+            let mut files: Vec<_> = files.iter().filter(|(name, _)| *name != CARD).collect();
             files.sort_by_key(|(name, _)| *name);
             let mut digest = Sha256::new();
             for (name, bytes) in files {
