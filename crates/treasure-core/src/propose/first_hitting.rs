@@ -46,6 +46,10 @@ pub enum Reveal {
         /// a highest value and a parent is further than [`ROOM`] from it, unlikely tokens may be worth
         /// their price, and the share falls, to its third power at most: see [`FirstHitting`]'s `least`.
         min_p: f64,
+        /// Tokens tried instead of b while the reward has told no two texts on the way apart: what it
+        /// asks for is then not among the likeliest few. Only where the reward promises no highest value,
+        /// which would say whether more can be had. 0 leaves it at b.
+        widen: usize,
     },
     /// A token drawn from the prediction, once per candidate, each at its own position.
     Sample {
@@ -161,7 +165,14 @@ impl FirstHitting {
         let key = branch.key;
         match &self.reveal {
             Reveal::Top { beam, .. } | Reveal::Enumerate { beam, .. } => {
-                let beam = beam.at(cx.step.index, cx.step.steps);
+                let mut beam = beam.at(cx.step.index, cx.step.steps);
+                if let Reveal::Top { widen, .. } = self.reveal
+                    && node.even
+                    && node.worth.is_some()
+                    && cx.problem.reward_bound().is_none()
+                {
+                    beam = beam.max(widen);
+                }
                 let groups = match self.reveal {
                     Reveal::Top { groups, .. } => groups,
                     _ => 1,
