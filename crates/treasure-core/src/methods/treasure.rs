@@ -158,7 +158,7 @@ impl Search for Treasure {
     }
 
     fn nominal_cost(&self, masks: usize) -> Nominal {
-        let children = self.beam_width.widest().max(self.widen).saturating_mul(self.groups);
+        let children = self.beam_width.widest().saturating_mul(self.groups);
         let later = self
             .pace()
             .steps(masks)
