@@ -165,14 +165,17 @@ impl FirstHitting {
         let key = branch.key;
         match &self.reveal {
             Reveal::Top { beam, .. } | Reveal::Enumerate { beam, .. } => {
-                let mut beam = beam.at(cx.step.index, cx.step.steps);
-                if let Reveal::Top { widen, .. } = self.reveal
-                    && node.even
-                    && node.worth.is_some()
-                    && cx.problem.reward_bound().is_none()
-                {
-                    beam = beam.max(widen);
-                }
+                let beam = beam.at(cx.step.index, cx.step.steps);
+                let tried = match self.reveal {
+                    Reveal::Top { widen, .. }
+                        if node.even
+                            && node.worth.is_some()
+                            && cx.problem.reward_bound().is_none() =>
+                    {
+                        beam.max(widen)
+                    }
+                    _ => beam,
+                };
                 let groups = match self.reveal {
                     Reveal::Top { groups, .. } => groups,
                     _ => 1,
@@ -188,7 +191,7 @@ impl FirstHitting {
                             )
                         })?;
                     }
-                    branch.top.push(At { position, k: beam.min(allowed) });
+                    branch.top.push(At { position, k: tried.min(allowed) });
                     if let Reveal::Enumerate { tries, .. } = self.reveal
                         && beam < allowed
                     {
