@@ -114,10 +114,10 @@ fn plans_on_record_keep_their_hashes() {
         }
     }
     assert!(read >= 8, "{read} manifests");
-    // As it was made when cola's second opinion became the scorer.
+    // As it was made when our defaults came to stand beside the paper's.
     let quick = Overrides { prompts: Some(1), continuations: Some(1), ..Overrides::default() };
     let plan = Plan::new(&Config::load("main").unwrap(), Size::Quick, &quick).unwrap();
-    assert_eq!(plan.hash(), "2bd77d1d268a627c932cfe58b2424480a65063dfcb57f05aa65eb62f95549022");
+    assert_eq!(plan.hash(), "9b31f183103690d480fd38f7fdebf213b0204440671dd6a4a36cc38be52a6dbe");
 }
 
 #[test]
