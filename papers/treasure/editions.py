@@ -3,8 +3,7 @@
 
     papers/treasure/editions.py results/main-manifest.json     prints those that are others, and nothing when all are the same
 
-A model's hash is SHA-256 over the files of its folder but its card (README.md), whose words no number depends on: names, lengths and
-contents, in name order.
+A model's hash is SHA-256 over the files of its folder but its card: names, lengths and contents, in name order.
 """
 import hashlib
 import json
@@ -16,7 +15,7 @@ POCKET = Path(__file__).resolve().parents[2] / "assets/pocket"
 
 def hash_of(folder):
     digest = hashlib.sha256()
-    for file in sorted(path for path in folder.iterdir() if path.is_file() and path.name.lower() != "readme.md"):
+    for file in sorted(path for path in folder.iterdir() if path.is_file() and path.name != "README.md"):
         content = file.read_bytes()
         digest.update(f"{file.name} {len(content)}\n".encode())
         digest.update(content)

@@ -222,6 +222,15 @@ pub(crate) fn next_population(
 ) -> Vec<Node> {
     // Numbers are given when the children are told; peek at the first.
     let first_id = cx.number(0);
+    let mut even: Vec<bool> = parents.iter().map(|parent| parent.even).collect();
+    let mut earned: Vec<Option<f64>> =
+        parents.iter().map(|parent| parent.worth.map(|worth| worth.reward)).collect();
+    for (child, valued) in proposals.children.iter().zip(valued.into_iter().flatten()) {
+        if let Ok(worth) = valued {
+            let before = *earned[child.parent].get_or_insert(worth.reward);
+            even[child.parent] &= before == worth.reward;
+        }
+    }
     (selection.kept.iter())
         .map(|kept| {
             let child = &proposals.children[kept.child];
@@ -237,6 +246,7 @@ pub(crate) fn next_population(
                 log_p: child.log_p,
                 weight: kept.weight,
                 placed: child.placed.clone(),
+                even: even[child.parent],
             }
         })
         .collect()

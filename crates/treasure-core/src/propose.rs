@@ -55,9 +55,12 @@ pub(crate) fn sampling(sampler: Sampler, candidates: impl Into<Width>) -> Box<dy
         }
         Sampler::FirstHitting => Reveal::Sample { candidates },
         // Argmax is certain, so candidates differ by position.
-        Sampler::Greedy => {
-            Reveal::Top { beam: Width::Constant(1), groups: candidates.widest(), min_p: 0.0 }
-        }
+        Sampler::Greedy => Reveal::Top {
+            beam: Width::Constant(1),
+            groups: candidates.widest(),
+            min_p: 0.0,
+            widen: 0,
+        },
     };
     Box::new(FirstHitting::new(reveal))
 }

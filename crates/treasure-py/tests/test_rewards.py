@@ -154,7 +154,7 @@ def test_a_builtin_reward_behind_a_function_gives_the_same_text(t):
 
     # Said on both sides: what a search does by default depends on what is known of its reward. A function's highest
     # value is not, so that `min_p`, which gives way with the distance from it, is off.
-    same = dict(order="confidence", prior=0.02, variety=1.0, min_p=0.0, select="top", beam_width=5, tree_width=2)
+    same = dict(order="confidence", prior=0.02, variety=1.0, min_p=0.0, widen=0, select="top", beam_width=5, tree_width=2)
     for options in (same, {**same, "select": "nested", "prior": 0.01}):
         ours, theirs = (t.generate("The old dog", reward=reward, **options, **SHORT) for reward in (cola, "cola"))
         assert (ours.text, ours.reward) == (theirs.text, theirs.reward)

@@ -83,7 +83,7 @@ def test_trls_signature_costs_fifty_microseconds_a_batch(t):
         return made
 
     # Said on both sides, since defaults depend on what is known of a reward.
-    options = dict(order="confidence", prior=0.02, variety=1.0, min_p=0.0, select="top", beam_width=5, tree_width=2)
+    options = dict(order="confidence", prior=0.02, variety=1.0, min_p=0.0, widen=0, select="top", beam_width=5, tree_width=2)
     options.update(length=24, min_length=24, tree=False)
 
     def timed(reward, seed):

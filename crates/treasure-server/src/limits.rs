@@ -12,6 +12,7 @@ const DEFAULTS: &[(&str, u64)] = &[
     ("length", 2_048),
     ("samples", 128),
     ("beam_width", 64),
+    ("widen", 64),
     ("tree_width", 64),
     ("groups", 16),
     ("particles", 256),
@@ -32,18 +33,11 @@ const DEFAULTS: &[(&str, u64)] = &[
     ("backtracks", 64),
 ];
 
-/// Options that multiply to the texts that one step holds.
-const WIDTHS: [&str; 9] = [
-    "beam_width",
-    "tree_width",
-    "groups",
-    "particles",
-    "chains",
-    "expand",
-    "wide",
-    "x0_samples",
-    "tries",
-];
+/// Options of which the larger counts: the tokens tried per position.
+const TRIED: [&str; 2] = ["beam_width", "widen"];
+/// Options that multiply, with the tokens tried, to the texts that one step holds.
+const WIDTHS: [&str; 8] =
+    ["tree_width", "groups", "particles", "chains", "expand", "wide", "x0_samples", "tries"];
 /// Texts that one step may hold: widths that are each allowed may multiply to more than fits.
 const TEXTS: u64 = 65_536;
 
@@ -105,7 +99,7 @@ impl Limits {
         under: &str,
         options: impl IntoIterator<Item = (String, Value)>,
     ) -> Result<()> {
-        let mut texts = 1u64;
+        let (mut texts, mut tried) = (1u64, 1u64);
         for (option, value) in options {
             let param = format!("{under}.{option}");
             let number = match value {
@@ -122,10 +116,13 @@ impl Limits {
             };
             let Some(number) = number else { continue };
             self.check(&option, &param, number)?;
-            if WIDTHS.contains(&option.as_str()) {
+            if TRIED.contains(&option.as_str()) {
+                tried = tried.max(number);
+            } else if WIDTHS.contains(&option.as_str()) {
                 texts = texts.saturating_mul(number.max(1));
             }
         }
+        texts = texts.saturating_mul(tried);
         if texts > TEXTS {
             let message = format!("expected at most {TEXTS} texts a step, got {texts}");
             return Err(Refusal::field(format!("{under}.method"), message)

@@ -21,6 +21,7 @@ pub const BOUNDS: &[Bound] = &[
     Bound { option: "length", most: 65_536, why: "no model reads longer sequences" },
     Bound { option: "samples", most: 1_000_000, why: "rows are kept in order" },
     Bound { option: "beam_width", most: 100_000, why: "every child is a sequence in memory" },
+    Bound { option: "widen", most: 100_000, why: "every child is a sequence in memory" },
     Bound { option: "tree_width", most: 100_000, why: "every node is a sequence in memory" },
     Bound { option: "groups", most: 65_536, why: "there are no more positions" },
     Bound { option: "particles", most: 100_000, why: "every particle is a sequence in memory" },

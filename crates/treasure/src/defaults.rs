@@ -52,6 +52,14 @@ fn is_rules(spec: &Spec) -> bool {
     spec.leaves().iter().all(|(_, leaf)| matches!(leaf, Leaf::Rule(_)))
 }
 
+/// Whether a reward is made of the caller's own functions and programs, with or without rules: they may
+/// say the same of nearly every text, as rules do, or cost as much as a judge. Which it is shows in what
+/// they say.
+fn is_own(spec: &Spec) -> bool {
+    (spec.leaves().iter())
+        .all(|(_, leaf)| matches!(leaf, Leaf::Own(_) | Leaf::Exec(_) | Leaf::Rule(_)))
+}
+
 /// The share of the likeliest token's probability that a token needs to be tried, once a judge is nearly
 /// content; further away less is enough, so that its room must be known: see `is_log_probability`.
 pub(crate) const MIN_P: f64 = 0.2;
@@ -73,8 +81,10 @@ pub(crate) fn options(method: &str, preset: Preset, reward: &Spec) -> Map<String
         }),
         (Preset::Plain, "treasure") => {
             let min_p = if is_log_probability(reward) { MIN_P } else { 0.0 };
+            let widen = if is_own(reward) { BEAM_UNDER_RULES } else { 0 };
             json!({
-                "order": "confidence", "prior": 0.01, "variety": 1.0, "min_p": min_p, "select": "nested"
+                "order": "confidence", "prior": 0.01, "variety": 1.0, "min_p": min_p, "widen": widen,
+                "select": "nested"
             })
         }
         // What is put into a text should read as well as what is written anew.

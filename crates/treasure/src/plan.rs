@@ -628,7 +628,7 @@ fn method(request: &Request, preset: Preset, reward: &Spec, masks: usize) -> Res
         for (option, widest) in [("beam_width", beam), ("tree_width", width)] {
             bounds::check(option, widest as u64)?;
         }
-        bounds::check_children(beam, tree.groups, width)?;
+        bounds::check_children(beam.max(tree.widen), tree.groups, width)?;
         let plain = treasure_core::methods::Treasure::default().x0_samples;
         if tree.x0_samples != plain && tree.value != treasure_core::ValueKind::Previous {
             let message = "x0_samples: this value needs no sampled completions";

@@ -41,7 +41,7 @@ impl Search for Greedy {
     }
 
     fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn Stepper>> {
-        let reveal = Reveal::Top { beam: Width::Constant(1), groups: 1, min_p: 0.0 };
+        let reveal = Reveal::Top { beam: Width::Constant(1), groups: 1, min_p: 0.0, widen: 0 };
         let (order, draws) = (self.order, DrawBy::State);
         let parts = Population {
             size: 1,

@@ -45,6 +45,9 @@ pub struct Treasure {
     pub variety: f64,
     /// Tokens below this share of the likeliest one's probability are not tried; two always are.
     pub min_p: f64,
+    /// Tokens tried per position while every text on the way earned the same, where that is more than b
+    /// and the reward promises no highest value.
+    pub widen: usize,
     /// Positions of a block; blocks are finished from left to right.
     pub block: Option<usize>,
     /// Steps in all: with fewer than tokens, every child commits the surest others as well.
@@ -66,6 +69,7 @@ impl Default for Treasure {
             prior: 0.0,
             variety: 0.0,
             min_p: 0.0,
+            widen: 0,
             block: None,
             steps: None,
         }
@@ -173,7 +177,8 @@ impl Search for Treasure {
     /// As the paper's options stand in traces since the first edition: what is new and at the paper's
     /// value is left out.
     fn plan(&self) -> Value {
-        let mut plan = plan_since(self, &["order", "prior", "variety", "min_p", "block", "steps"]);
+        let mut plan =
+            plan_since(self, &["order", "prior", "variety", "min_p", "widen", "block", "steps"]);
         if let Value::Object(options) = &mut plan
             && let Some(share) = options.remove("screen_share")
         {
@@ -198,6 +203,7 @@ impl Search for Treasure {
                     beam: self.beam_width.clone(),
                     groups: self.groups,
                     min_p: self.min_p,
+                    widen: self.widen,
                 },
                 draws: DrawBy::State,
                 order: self.order,

@@ -56,6 +56,8 @@ pub struct Node {
     pub weight: Weight,
     /// How likely each token was when it was placed, where the sampler remembers it.
     pub placed: Option<Arc<[f64]>>,
+    /// Whether all texts scored on the way to it, its siblings and theirs, earned the same.
+    pub even: bool,
 }
 
 impl Node {
@@ -72,6 +74,7 @@ impl Node {
             log_p: 0.0,
             weight: Weight::default(),
             placed: None,
+            even: true,
         }
     }
 }

@@ -46,6 +46,10 @@ pub enum Reveal {
         /// a highest value and a parent is further than [`ROOM`] from it, unlikely tokens may be worth
         /// their price, and the share falls, to its third power at most: see [`FirstHitting`]'s `least`.
         min_p: f64,
+        /// Tokens tried instead of b while the reward has told no two texts on the way apart: what it
+        /// asks for is then not among the likeliest few. Only where the reward promises no highest value,
+        /// which would say whether more can be had. 0 leaves it at b.
+        widen: usize,
     },
     /// A token drawn from the prediction, once per candidate, each at its own position.
     Sample {
@@ -162,6 +166,16 @@ impl FirstHitting {
         match &self.reveal {
             Reveal::Top { beam, .. } | Reveal::Enumerate { beam, .. } => {
                 let beam = beam.at(cx.step.index, cx.step.steps);
+                let tried = match self.reveal {
+                    Reveal::Top { widen, .. }
+                        if node.even
+                            && node.worth.is_some()
+                            && cx.problem.reward_bound().is_none() =>
+                    {
+                        beam.max(widen)
+                    }
+                    _ => beam,
+                };
                 let groups = match self.reveal {
                     Reveal::Top { groups, .. } => groups,
                     _ => 1,
@@ -177,7 +191,7 @@ impl FirstHitting {
                             )
                         })?;
                     }
-                    branch.top.push(At { position, k: beam.min(allowed) });
+                    branch.top.push(At { position, k: tried.min(allowed) });
                     if let Reveal::Enumerate { tries, .. } = self.reveal
                         && beam < allowed
                     {

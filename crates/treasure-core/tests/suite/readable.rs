@@ -308,6 +308,64 @@ fn min_p_gives_way_while_a_parent_is_far_from_the_highest_reward() {
     assert!(in_full > 20 && loosened > 20, "{in_full} in full, {loosened} loosened");
 }
 
+/// Counts one token, and says so or not whether more can be had.
+struct Counts {
+    wanted: TokenId,
+    bound: Option<f64>,
+}
+
+impl Reward for Counts {
+    fn name(&self) -> &str {
+        "counts"
+    }
+
+    fn upper_bound(&self) -> Option<f64> {
+        self.bound
+    }
+
+    fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {
+        let count = |view: &&View| match view {
+            View::Tokens(tokens) => tokens.iter().filter(|&&token| token == self.wanted).count(),
+            View::Text(_) => 0,
+        };
+        Ok(batch.iter().map(|view| count(view) as f64).collect())
+    }
+}
+
+#[test]
+fn more_tokens_are_tried_while_all_texts_earn_the_same() {
+    // Token 3 is the least likely everywhere, so that two tokens a position never find it.
+    let rows: Vec<Vec<f64>> = (0..LEN).map(|_| vec![0.5, 0.3, 0.19, 0.01]).collect();
+    let table = JointTable::product(&rows);
+    let counts = |wanted, bound| Counts { wanted, bound };
+    let narrow = Treasure { select: SelectKind::Nested, ..Treasure::new(2, 2) };
+    let wide = Treasure { widen: VOCAB, ..narrow.clone() };
+    let children = |method: &Treasure, reward: &dyn Reward| {
+        let all = nodes(method, &problem(LEN, &table, reward), 1);
+        let mut of: BTreeMap<(u64, u64), usize> = BTreeMap::new();
+        for (node, _) in all.iter().filter(|(node, _)| node.parent.is_some()) {
+            *of.entry((node.step.unwrap() as u64, node.parent.unwrap())).or_default() += 1;
+        }
+        of.into_iter().map(|((step, _), count)| (step, count)).collect::<Vec<_>>()
+    };
+    let answer = |method: &Treasure, reward: &dyn Reward| {
+        run(method, &problem(LEN, &table, reward), 1).reward.unwrap()
+    };
+    // Nothing is known before the first scores; then all are tried until one of a family differs.
+    let rare = counts(3, None);
+    let counted = children(&wide, &rare);
+    let at = |step| counted.iter().filter(move |&&(of, _)| of == step).map(|&(_, count)| count);
+    assert_eq!(at(0).collect::<Vec<_>>(), [2]);
+    assert!(at(1).all(|count| count == VOCAB) && at(2).all(|count| count == 2), "{counted:?}");
+    assert_eq!((answer(&narrow, &rare), answer(&wide, &rare)), (0.0, 1.0));
+    // A reward that tells the first texts apart is asked no more than before.
+    let common = counts(1, None);
+    assert_eq!(children(&wide, &common), children(&narrow, &common));
+    // Neither is one that says how much there is to be had.
+    let bounded = counts(3, Some(LEN as f64));
+    assert_eq!(children(&wide, &bounded), children(&narrow, &bounded));
+}
+
 #[test]
 fn the_best_seen_answer_is_never_below_the_final_one_and_says_both() {
     let mut better = 0;

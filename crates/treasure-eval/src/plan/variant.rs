@@ -229,6 +229,8 @@ pub(super) fn expand(plan: &Plan, method: &MethodConfig, steps: usize) -> Result
             let asked = plan.asked(variant, reward)?;
             if let (Some(_), Some(reward)) = (variant.preset, reward) {
                 let mut meant = asked.method.options();
+                // A later option that is off: plans on record keep their hashes.
+                meant.retain(|name, value| name != "widen" || value.as_u64() != Some(0));
                 meant.insert("answer".into(), asked.answer.name().into());
                 variant.meant.insert(plan.rewards[reward].name.clone(), meant.into());
             }

@@ -1,6 +1,6 @@
 //! Content hashes of every model, judge and prompt that a plan names.
 
-use std::{collections::BTreeSet, path::Path};
+use std::collections::BTreeSet;
 
 use sha2::{Digest, Sha256};
 use treasure::{
@@ -9,7 +9,7 @@ use treasure::{
     rewards::{Spec, spec::Leaf},
 };
 
-use super::{ModelHash, hash_directory, manifest::is_card};
+use super::{ModelHash, hash_directory, manifest::CARD};
 use crate::{
     Result,
     error::at,
@@ -82,8 +82,7 @@ fn hash_source(source: &Source) -> Result<String> {
             hex(&Sha256::digest(&bytes))
         }
         Source::Embedded { files, .. } => {
-            let mut files: Vec<_> =
-                files.iter().filter(|(name, _)| !is_card(Path::new(name))).collect();
+            let mut files: Vec<_> = files.iter().filter(|(name, _)| *name != CARD).collect();
             files.sort_by_key(|(name, _)| *name);
             let mut digest = Sha256::new();
             for (name, bytes) in files {

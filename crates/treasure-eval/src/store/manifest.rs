@@ -165,12 +165,15 @@ fn differ(place: &str, old: &serde_json::Value, new: &serde_json::Value, out: &m
     }
 }
 
-/// SHA-256 over the files of a directory: names, lengths and contents, in name order.
+/// A model's card says things about it and is no part of it: a word more there leaves the hash as it is.
+pub(super) const CARD: &str = "README.md";
+
+/// SHA-256 over the files of a directory but its card: names, lengths and contents, in name order.
 pub fn hash_directory(directory: &Path) -> Result<String> {
     let mut files: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(directory).map_err(at(directory, "reading"))? {
         let path = entry.map_err(at(directory, "reading"))?.path();
-        if path.is_file() && !is_card(&path) {
+        if path.is_file() && path.file_name().is_some_and(|name| name != CARD) {
             files.push(path);
         }
     }
@@ -183,9 +186,4 @@ pub fn hash_directory(directory: &Path) -> Result<String> {
         digest.update(&bytes);
     }
     Ok(hex(&digest.finalize()))
-}
-
-/// Whether a file is a model's card: words about it, which no number of it depends on.
-pub fn is_card(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("README.md"))
 }

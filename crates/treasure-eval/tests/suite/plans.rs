@@ -114,7 +114,7 @@ fn plans_on_record_keep_their_hashes() {
         }
     }
     assert!(read >= 8, "{read} manifests");
-    // As it was made when the program's own defaults joined the table.
+    // As it was made when our defaults came to stand beside the paper's.
     let quick = Overrides { prompts: Some(1), continuations: Some(1), ..Overrides::default() };
     let plan = Plan::new(&Config::load("main").unwrap(), Size::Quick, &quick).unwrap();
     assert_eq!(plan.hash(), "9b31f183103690d480fd38f7fdebf213b0204440671dd6a4a36cc38be52a6dbe");
@@ -262,7 +262,7 @@ fn every_method_is_a_control_at_the_trees_model_calls_and_seconds() {
         let plan = plan("controls", size);
         let tree = plan.nominal_cost(&plan.variants[0]).nfe as f64;
         for method in
-            ["svdd", "code", "smc", "pg", "dts", "dts-star", "dfs", "treeg", "dsearch", "iterref"]
+            ["svdd", "code", "smc", "pg", "dts", "dts-star", "treeg", "dsearch", "iterref"]
         {
             let matched = |budget| {
                 let own = plan.variants.iter().filter(|variant| variant.method == method);

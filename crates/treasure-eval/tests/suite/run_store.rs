@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command, time::Duration};
 use treasure_eval::{
     Error,
     commands::RunOptions,
-    store::{Finished, Manifest, ModelHash, reusable},
+    store::{Finished, Manifest, ModelHash, hash_directory, reusable},
 };
 
 use crate::common::{Trouble, merged, options, plan, run, run_in_peace, session, uninterrupted};
@@ -22,6 +22,20 @@ fn any_sharding_gives_the_same_bytes() {
         }
         assert_eq!(merged(&out), whole, "{count} shards");
     }
+}
+
+#[test]
+fn a_model_is_what_it_loads_and_not_its_card() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let hash = || hash_directory(folder.path()).unwrap();
+    write("config.json", "{}");
+    write("model.safetensors", "weights");
+    let bare = hash();
+    write("README.md", "A card.");
+    assert_eq!(hash(), bare);
+    write("model.safetensors", "Weights");
+    assert_ne!(hash(), bare);
 }
 
 #[test]
@@ -263,17 +277,4 @@ fn a_run_killed_again_and_again_ends_with_the_bytes_of_an_uninterrupted_one() {
     }
     assert!(kills >= 2, "the run ended before it could be killed");
     assert_eq!(merged(&out), whole);
-}
-
-#[test]
-fn a_models_card_is_no_part_of_its_hash() {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    let hash = || treasure_eval::store::hash_directory(folder.path()).unwrap();
-    write("model.safetensors", "weights");
-    let bare = hash();
-    write("README.md", "what it was trained on");
-    assert_eq!(hash(), bare);
-    write("config.json", "{}");
-    assert_ne!(hash(), bare);
 }

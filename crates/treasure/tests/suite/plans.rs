@@ -55,6 +55,21 @@ fn the_paper_is_the_paper_and_the_default_is_readable() {
 }
 
 #[test]
+fn what_says_the_same_of_most_texts_is_tried_on_more_tokens() {
+    let of = |reward: &str| {
+        let plan = plan(json!({"reward": reward})).unwrap().to_value();
+        (plan["beam_width"].clone(), plan["widen"].clone())
+    };
+    assert_eq!(of("contains:sad"), (json!(64), json!(0)));
+    for own in ["own:count", "exec:wc", "own:count + contains:sad"] {
+        assert_eq!(of(own), (json!(5), json!(64)), "{own}");
+    }
+    for judged in ["cola", "own:count + cola", "perplexity"] {
+        assert_eq!(of(judged), (json!(5), json!(0)), "{judged}");
+    }
+}
+
+#[test]
 fn a_plan_names_the_precision_that_auto_chose_and_f32_is_the_default() {
     assert_eq!(plan(json!({})).unwrap().to_value()["precision"], "f32");
     assert!(!plan(json!({})).unwrap().line().contains("products"));

@@ -91,7 +91,12 @@ impl Tokens {
         let (index, value) = (steps - node.seq.n_masked().min(steps), Resubstitute::default());
         cx.step = Step { index, steps, needs: value.needs(), last: false };
         let hitting = FirstHitting {
-            reveal: Reveal::Top { beam: self.options.beam_width.clone(), groups: 1, min_p: 0.0 },
+            reveal: Reveal::Top {
+                beam: self.options.beam_width.clone(),
+                groups: 1,
+                min_p: 0.0,
+                widen: 0,
+            },
             draws: DrawBy::State,
             order: Order::Uniform,
             commit_threshold: None,
