@@ -8,7 +8,7 @@
 //! `hub` nothing below them speaks HTTP:
 //!
 //! ```
-//! use treasure_core::{Key, Limits, NoiseSchedule, Problem, Reward, Silent, View, methods::Treasure};
+//! use treasure_core::{Key, Limits, NoiseSchedule, Problem, Reward, Search, Silent, View, methods::Treasure};
 //! use treasure_models::{LoadOptions, MaskedLm, Resolver};
 //! use treasure_text::Start;
 //!
@@ -28,7 +28,7 @@
 //! let schedule = NoiseSchedule::default();
 //! let (state, bans) = (start.state.clone(), start.bans.clone());
 //! let problem = Problem::new(state, &schedule, &model, &Varied, bans, Limits::default())?;
-//! let found = problem.run(&Treasure::new(3, 2), Key::new(0), &mut Silent)?.finish()?;
+//! let found = Treasure::new(3, 2).run(&problem, Key::new(0), &mut Silent)?;
 //! let text = start.layout.render(&model, &found.tokens, &start.ends, None)?.text;
 //! assert!(text.len() > "The lake".len() && text.starts_with("The lake"), "{text}");
 //! assert!(found.reward.is_some_and(|reward| reward > 0.5) && found.cost.nfe > 0);
