@@ -95,6 +95,7 @@ impl Tokens {
             draws: DrawBy::State,
             order: Order::Uniform,
             commit_threshold: None,
+            reuse: None,
             pace: Pace::default(),
         };
         let parents = [node];
