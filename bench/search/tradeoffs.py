@@ -1,6 +1,6 @@
 """Reward lost against time gained by the opt-in trade-offs, on the pocket models.
 
-Every setting runs the same searches (prompts × seeds), in turns. Reward lost is relative to the gain of the exact
+Every setting runs the same searches (prompts × seeds), in turns; all texts are scored again in f32. Reward lost is relative to the gain of the exact
 search over base sampling, `(exact − setting) / (exact − base)`; time gained is the exact search's seconds over the
 setting's; `held` is how weights lie in memory, `bf16` and `int8` what products are computed in. Prints a table and, with `--svg FILE`, draws it.
 """
@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from run import PROMPTS, Side, own_ticks
 
+#: Rewards that are run unless others are asked for, with a cheap one that may stand for each.
 REWARDS = {
     "sentiment=negative": "hf:pocket/judge-sentiment-heldout#negative",
     "perplexity": "cola",
@@ -27,15 +29,19 @@ def settings(proxy):
     yield "exact", []
     for threshold in (0.99, 0.95, 0.9, 0.8, 0.6):
         yield f"commit {threshold}", ["--commit-threshold", str(threshold)]
-    for share in (0.5, 0.4, 0.3, 0.2):
+    for share in (0.5, 0.4, 0.3, 0.2) if proxy else ():
         yield f"screen {share}", ["--screen", proxy, "--screen-share", str(share)]
     for steps in (24, 12):
         yield f"steps {steps}", ["--steps", str(steps)]
+    for every in (2, 8, 64):
+        yield f"reuse {every}", ["--reuse", str(every)]
+    for after in (4, 8, 16):
+        yield f"settle {after}", ["--settle", str(after)]
     for held in ("f16", "int8"):
         yield f"held {held}", ["--dtype", held, "--reward-dtype", held]
     for precision in ("bf16", "int8"):
         yield precision, ["--precision", precision]
-    for threshold, share in ((0.95, 0.5), (0.9, 0.25)):
+    for threshold, share in ((0.95, 0.5), (0.9, 0.25)) if proxy else ():
         both = ["--commit-threshold", str(threshold), "--screen", proxy, "--screen-share", str(share)]
         yield f"commit {threshold}, screen {share}", both
 
@@ -51,11 +57,19 @@ def base_rewards(args, reward):
     return statistics.mean(values)
 
 
+def score_again(args, reward, rows):
+    """What each text is worth in f32, whatever the search scored it with."""
+    command = [args.binary, "score", "--json", "--quiet", "--reward", reward, "--", *(row["text"] for row in rows)]
+    scores = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    for row, score in zip(rows, scores, strict=True):
+        row["reward"] = json.loads(score)["reward"]
+
+
 def measure(args, reward, proxy):
     base = base_rewards(args, reward)
     sides = {}
     for name, options in settings(proxy):
-        if args.only and name != "exact" and args.only not in name:
+        if name != "exact" and not re.search(args.only, name):
             continue
         command = [args.binary, "bench", "--searches", "-", "--quiet", "--threads", str(args.threads)]
         command += ["--reward", reward, "--length", str(args.length), "--beam-width", str(args.beam)]
@@ -72,6 +86,8 @@ def measure(args, reward, proxy):
                 results[name].append(result)
     for side in sides.values():
         side.close()
+    for rows in results.values():
+        score_again(args, reward, rows)
     clock = "cpu" if args.cpu else "seconds"
     total = lambda rows: sum(row[clock] for row in rows)
     mean = lambda rows: statistics.mean(row["reward"] for row in rows)
@@ -96,7 +112,7 @@ def draw(rows, path):
     matplotlib.rcParams["svg.hashsalt"] = "tradeoffs"
     from matplotlib import pyplot as plt
 
-    kinds = {"commit": "o-", "screen": "s--", "both": "^:", "steps": "v-", "held": "x", "products": "+"}
+    kinds = {"commit": "o-", "screen": "s--", "both": "^:", "steps": "v-", "reuse": "D-", "settle": "p-", "held": "x", "products": "+"}
     rewards = list(dict.fromkeys(row["reward"] for row in rows))
     figure, axes = plt.subplots(1, len(rewards), figsize=(5.2 * len(rewards), 4.2), squeeze=False)
     for axis, reward in zip(axes[0], rewards):
@@ -106,7 +122,7 @@ def draw(rows, path):
             errors = [100 * row["lost_error"] for row in chosen]
             axis.errorbar([row["gained"] for row in chosen], lost, errors, fmt=style, label=kind, capsize=2, linewidth=1)
             for row, height in zip(chosen, lost):
-                name = row["setting"].replace("commit ", "").replace("screen ", "").replace(", ", " + ")
+                name = re.sub("(commit|screen|steps|reuse|settle|held) ", "", row["setting"]).replace(", ", " + ")
                 axis.annotate(name, (row["gained"], height), (5, 4), textcoords="offset points", fontsize=7)
         axis.axhline(0, color="grey", linewidth=0.6)
         axis.axhline(2, color="grey", linewidth=0.8, linestyle=":")
@@ -124,7 +140,7 @@ def kind_of(setting):
         return "both"
     if setting == "exact":
         return None
-    return next((kind for kind in ("commit", "screen", "steps", "held") if setting.startswith(kind)), "products")
+    return next((kind for kind in ("commit", "screen", "steps", "reuse", "settle", "held") if setting.startswith(kind)), "products")
 
 
 def main():
@@ -137,22 +153,22 @@ def main():
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--quick", action="store_true", help="two prompts, one seed, 16 tokens")
     parser.add_argument("--cpu", action="store_true", help="compare CPU time; only fair with --threads 1")
-    parser.add_argument("--only", default="", help="settings whose name contains this, beside the exact search")
-    parser.add_argument("--reward", choices=list(REWARDS), help="one reward instead of both")
+    parser.add_argument("--only", default="", help="settings whose name matches this regular expression, beside the exact search")
+    parser.add_argument("--reward", action="append", help="instead of both; may be repeated")
+    parser.add_argument("--prompts", help="a file of prompts, JSON Lines, instead of eight")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--svg", help="also draw the curves")
     args = parser.parse_args()
-    args.prompts = PROMPTS
+    rows = map(json.loads, Path(args.prompts).read_text().splitlines()) if args.prompts else ()
+    args.prompts = [row.get("prompt", row.get("context_string")).strip() for row in rows] or PROMPTS
     if args.quick:
-        args.prompts, args.seeds, args.length = PROMPTS[:2], 1, 16
+        args.prompts, args.seeds, args.length = args.prompts[:2], 1, 16
     rows = []
     if not args.json:
         print("| reward | setting | mean reward | of the gain lost | time gained | model calls | reward calls |")
         print("|---|---|---|---|---|---|---|")
-    for reward, proxy in REWARDS.items():
-        if args.reward not in (None, reward):
-            continue
-        for row in measure(args, reward, proxy):
+    for reward in args.reward or REWARDS:
+        for row in measure(args, reward, REWARDS.get(reward)):
             rows.append(row)
             if args.json:
                 print(json.dumps(row), flush=True)

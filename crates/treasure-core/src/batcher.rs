@@ -83,6 +83,7 @@ struct Lane {
 
 enum Request {
     Encode(Arc<dyn Denoiser>, Vec<(MaskedSeq, f64)>),
+    EncodeAfter(Arc<dyn Denoiser>, Vec<(MaskedSeq, f64, Option<Encoding>)>),
     Read(Arc<dyn Denoiser>, Vec<OwnedQuestion>),
     Score(Arc<dyn Reward>, Vec<View>),
 }
@@ -91,6 +92,7 @@ impl Request {
     fn rows(&self) -> usize {
         match self {
             Self::Encode(_, states) => states.len(),
+            Self::EncodeAfter(_, states) => states.len(),
             Self::Read(_, questions) => questions.len(),
             Self::Score(_, views) => views.len(),
         }
@@ -245,12 +247,17 @@ impl Batcher {
 /// Runs the requests of one lane, each kind as one batch.
 fn serve(batch: Vec<(u64, Lane, Request)>) -> Vec<(u64, Reply)> {
     let (mut states, mut questions, mut views) = (Vec::new(), Vec::new(), Vec::new());
+    let mut later = Vec::new();
     let (mut denoiser, mut reward) = (None, None);
     for (ticket, _, request) in batch {
         match request {
             Request::Encode(by, items) => {
                 denoiser = Some(by);
                 states.push((ticket, items));
+            }
+            Request::EncodeAfter(by, items) => {
+                denoiser = Some(by);
+                later.push((ticket, items));
             }
             Request::Read(by, items) => {
                 denoiser = Some(by);
@@ -267,6 +274,12 @@ fn serve(batch: Vec<(u64, Lane, Request)>) -> Vec<(u64, Reply)> {
         let encoded = merged(&states, |batch: &[&(MaskedSeq, f64)]| {
             let batch: Vec<_> = batch.iter().map(|(seq, t)| State { seq, t: *t }).collect();
             guard::denoiser(|| denoiser.encode(&batch))
+        });
+        replies.extend(encoded.into_iter().map(|(ticket, r)| (ticket, Reply::Encodings(r))));
+        let encoded = merged(&later, |batch: &[&(MaskedSeq, f64, Option<Encoding>)]| {
+            let before: Vec<_> = batch.iter().map(|(.., before)| before.as_ref()).collect();
+            let batch: Vec<_> = batch.iter().map(|(seq, t, _)| State { seq, t: *t }).collect();
+            guard::denoiser(|| denoiser.encode_after(&batch, &before))
         });
         replies.extend(encoded.into_iter().map(|(ticket, r)| (ticket, Reply::Encodings(r))));
         let answered = merged(&questions, |batch: &[&OwnedQuestion]| {
@@ -371,6 +384,26 @@ impl Denoiser for Seated {
         let states = batch.iter().map(|state| (state.seq.clone(), state.t)).collect();
         let lane = Lane { kind: 0, whose: address(&self.inner) };
         match self.batcher.ask(lane, Request::Encode(self.inner.clone(), states))? {
+            Reply::Encodings(result) => result,
+            _ => unreachable!("a ticket gets the kind of reply it asked for"),
+        }
+    }
+
+    fn reuses(&self) -> bool {
+        self.inner.reuses()
+    }
+
+    fn encode_after(
+        &self,
+        batch: &[State<'_>],
+        before: &[Option<&Encoding>],
+    ) -> Result<Vec<Encoding>> {
+        let owned = |(state, before): (&State<'_>, &Option<&Encoding>)| {
+            (state.seq.clone(), state.t, before.cloned())
+        };
+        let states = batch.iter().zip(before).map(owned).collect();
+        let lane = Lane { kind: 3, whose: address(&self.inner) };
+        match self.batcher.ask(lane, Request::EncodeAfter(self.inner.clone(), states))? {
             Reply::Encodings(result) => result,
             _ => unreachable!("a ticket gets the kind of reply it asked for"),
         }

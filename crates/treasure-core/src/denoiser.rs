@@ -171,6 +171,21 @@ pub trait Denoiser: Send + Sync {
     /// Runs the network: one encoding per state, in order. Costs one NFE per state.
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>>;
 
+    /// Whether [`Denoiser::encode_after`] saves work.
+    fn reuses(&self) -> bool {
+        false
+    }
+
+    /// As [`Denoiser::encode`], approximately: a state may go on from the encoding of an earlier state of the
+    /// same length, which this made too, and take what it kept of tokens that did not change. One NFE a state.
+    fn encode_after(
+        &self,
+        batch: &[State<'_>],
+        _before: &[Option<&Encoding>],
+    ) -> Result<Vec<Encoding>> {
+        self.encode(batch)
+    }
+
     /// Forward passes that one state costs: more than one where a prediction is made of several.
     fn passes(&self) -> u64 {
         1

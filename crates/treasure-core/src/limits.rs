@@ -57,6 +57,8 @@ pub enum StopReason {
     Deadline,
     /// A complete sequence reached `target_reward`.
     Target,
+    /// Predictions agreed for as many steps as the method asks for.
+    Settled,
     /// The observer said `Break`.
     Observer,
     /// The run was cancelled.
@@ -72,6 +74,7 @@ impl fmt::Display for StopReason {
             Self::MaxRewardCalls => "the limit of reward calls",
             Self::Deadline => "the deadline",
             Self::Target => "the target reward",
+            Self::Settled => "predictions that agree",
             Self::Observer => "the observer",
             Self::Cancelled => "cancellation",
             Self::Caller => "the caller",

@@ -5,10 +5,13 @@
 //! member of the last population with the highest value, the lowest slot at a tie.
 
 mod node;
+mod settled;
 
 pub use node::{Child, Expanded, Node, Proposals, Weight, Worth};
 
 use std::sync::Arc;
+
+use settled::Settled;
 
 use rustc_hash::FxHashSet;
 
@@ -38,6 +41,7 @@ pub struct Population {
 pub struct Going {
     parts: Population,
     nodes: Vec<Node>,
+    settled: Option<Settled>,
     done: usize,
     steps: usize,
 }
@@ -47,11 +51,20 @@ impl Population {
     pub fn begin(self, start: &Arc<MaskedSeq>) -> Going {
         let nodes =
             (0..self.size).map(|slot| Node::start(slot as u64, slot, start.clone())).collect();
-        Going { nodes, done: 0, steps: self.propose.steps(start.n_masked()), parts: self }
+        let steps = self.propose.steps(start.n_masked());
+        Going { nodes, settled: None, done: 0, steps, parts: self }
     }
 }
 
 impl Going {
+    /// Ends once so many steps in a row left the likeliest token of every mask of the best member as it was. Only
+    /// for values that complete a child from its parent's prediction.
+    #[must_use]
+    pub(crate) fn settling(mut self, after: Option<usize>) -> Self {
+        self.settled = after.map(Settled::new);
+        self
+    }
+
     /// The members of the population.
     pub fn members(&self) -> &[Node] {
         &self.nodes
@@ -90,6 +103,11 @@ impl Going {
         };
         cx.step = Step { needs, ..step };
         let mut proposals = self.parts.propose.propose(cx, &self.nodes)?;
+        if let Some(settled) = &mut self.settled
+            && settled.is_reached(&self.nodes, &proposals)
+        {
+            return Err(Halt::Stop(StopReason::Settled));
+        }
         cx.step.last = self.parts.propose.is_last(cx, &proposals);
         let valued = self.values(cx, &mut proposals)?;
         let values: Option<Vec<Option<f64>>> = (valued.as_ref())
@@ -99,6 +117,9 @@ impl Going {
         let selection = self.parts.select.select(cx, &from)?;
         let next = next_population(&self.nodes, &proposals, &selection, valued.as_deref(), cx);
         tell_nodes(cx, &self.nodes, &proposals, Some(&selection), valued.as_deref())?;
+        if let Some(settled) = &mut self.settled {
+            settled.remember(&self.nodes, &proposals, &selection);
+        }
         self.nodes = next;
         self.done += 1;
         tell_step(cx, self.steps, &self.nodes, &proposals, valued.as_deref(), &selection)?;

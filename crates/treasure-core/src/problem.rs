@@ -384,8 +384,31 @@ impl<'a> Problem<'a> {
         Hashed::new((seq.clone(), if self.time_agnostic() { 0 } else { t.to_bits() }))
     }
 
+    /// Whether the denoiser can go on from an earlier pass.
+    pub fn reuses(&self) -> bool {
+        self.denoiser.reuses()
+    }
+
     /// Runs states through the denoiser, equal ones once. A complete sequence needs no pass.
     pub fn encode(&self, states: &[(Arc<MaskedSeq>, f64)]) -> Flow<Vec<Encoded>> {
+        self.encode_with(states, None)
+    }
+
+    /// As `encode`, approximately: each state goes on from the pass of an earlier one. What is remembered of a
+    /// state then depends on where the search came from.
+    pub(crate) fn encode_after(
+        &self,
+        states: &[(Arc<MaskedSeq>, f64)],
+        before: &[Option<Encoded>],
+    ) -> Flow<Vec<Encoded>> {
+        self.encode_with(states, Some(before))
+    }
+
+    fn encode_with(
+        &self,
+        states: &[(Arc<MaskedSeq>, f64)],
+        before: Option<&[Option<Encoded>]>,
+    ) -> Flow<Vec<Encoded>> {
         let mut found: Vec<Option<Encoding>> = Vec::with_capacity(states.len());
         let mut fresh: Vec<Arc<StateKey>> = Vec::new();
         let mut fresh_of: Vec<Option<usize>> = Vec::with_capacity(states.len());
@@ -429,8 +452,20 @@ impl<'a> Problem<'a> {
                     }
                 }
             }
-            for portion in batch.chunks(self.portion()) {
-                let call = || guard::denoiser(|| self.denoiser.encode(portion));
+            let mut past: Vec<Option<&Encoding>> = vec![None; batch.len()];
+            for (before, index) in before.unwrap_or_default().iter().zip(&fresh_of).rev() {
+                if let (Some(before), Some(index)) = (before, index) {
+                    past[*index] = before.encoding.as_ref();
+                }
+            }
+            let portions = batch.chunks(self.portion()).zip(past.chunks(self.portion()));
+            for (portion, past) in portions {
+                let call = || {
+                    guard::denoiser(|| match before {
+                        Some(_) => self.denoiser.encode_after(portion, past),
+                        None => self.denoiser.encode(portion),
+                    })
+                };
                 match self.check_deadline().and_then(|()| self.limits.within(call)) {
                     Ok(encodings) => {
                         guard::rows("encodings", portion.len(), encodings.len())?;

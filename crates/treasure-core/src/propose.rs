@@ -117,18 +117,35 @@ impl DrawBy {
     }
 }
 
-/// One forward pass per parent at its time, reusing what was made to value it.
-fn encode_parents(cx: &Context<'_, '_>, parents: &[Node], times: &[f64]) -> Flow<Vec<Encoded>> {
+/// One forward pass per parent at its time, reusing what was made to value it. With `reuse`, a pass goes on from
+/// that of the state before, except every so many steps.
+fn encode_parents(
+    cx: &Context<'_, '_>,
+    parents: &[Node],
+    times: &[f64],
+    reuse: Option<usize>,
+) -> Flow<Vec<Encoded>> {
     let reusable = |node: &Node, t: f64| {
         node.encoded
             .clone()
             .filter(|encoded| cx.problem.time_agnostic() || encoded.t().to_bits() == t.to_bits())
     };
     let kept: Vec<_> = parents.iter().zip(times).map(|(node, &t)| reusable(node, t)).collect();
-    let wanted: Vec<(Arc<MaskedSeq>, f64)> = (parents.iter().zip(times).zip(&kept))
-        .filter(|(_, kept)| kept.is_none())
-        .map(|((node, &t), _)| (node.seq.clone(), t))
-        .collect();
-    let mut fresh = cx.problem.encode(&wanted)?.into_iter();
+    let open = || parents.iter().zip(times).zip(&kept).filter(|(_, kept)| kept.is_none());
+    let wanted: Vec<(Arc<MaskedSeq>, f64)> =
+        open().map(|((node, &t), _)| (node.seq.clone(), t)).collect();
+    let mut fresh = match reuse {
+        None => cx.problem.encode(&wanted)?,
+        Some(every) => {
+            let anew = cx.step.index.is_multiple_of(every);
+            let before = |node: &Node| {
+                let (seq, t) = node.origin.as_ref().filter(|_| !anew)?;
+                cx.problem.recall(seq, *t)
+            };
+            let before: Vec<_> = open().map(|((node, _), _)| before(node)).collect();
+            cx.problem.encode_after(&wanted, &before)?
+        }
+    }
+    .into_iter();
     Ok(kept.into_iter().filter_map(|kept| kept.or_else(|| fresh.next())).collect())
 }

@@ -6,12 +6,14 @@
 
 mod cpu;
 mod executor;
+mod past;
 mod question;
 mod runner;
 mod sequence;
 
 pub use cpu::Cpu;
 pub use executor::{Executor, Facts, Forward, Precision, Storage};
+pub use past::Past;
 pub use question::{RowAnswer, RowQuestion};
 pub use runner::{Hidden, Runner};
 pub use sequence::{Keep, Sequence};

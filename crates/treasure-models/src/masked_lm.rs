@@ -15,7 +15,7 @@ use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Source,
     arch::Shift,
     describe::Description,
-    exec::{self, Executor, Keep, Runner, Sequence},
+    exec::{self, Executor, Keep, Past, Runner, Sequence},
     load::{self, Loaded, Opened},
     stack::Reader,
 };
@@ -41,6 +41,8 @@ pub struct MaskedLm {
 struct Rows {
     positions: Vec<usize>,
     values: Vec<f32>,
+    /// What the next pass may go on from, where that was asked for.
+    past: Option<Past>,
 }
 
 load::shell!(MaskedLm, Role::Denoiser, "a denoiser");
@@ -153,7 +155,7 @@ impl MaskedLm {
             return Err(Error::expected("sigma", "a finite number, not negative", sigma));
         }
         let batch: Vec<(&MaskedSeq, f32)> = batch.iter().map(|seq| (*seq, sigma as f32)).collect();
-        self.run(&batch)
+        self.run(&batch, None)
     }
 
     /// Raw logits `[rows, vocabulary]` at the given rows of a sequence of ids, unshifted and
@@ -164,7 +166,12 @@ impl MaskedLm {
         self.runner.logits(hidden.values())
     }
 
-    fn run(&self, batch: &[(&MaskedSeq, f32)]) -> Result<Vec<Encoding>> {
+    /// With `before`, keys and values of what did not change are those of earlier passes.
+    fn run(
+        &self,
+        batch: &[(&MaskedSeq, f32)],
+        before: Option<&[Option<&Encoding>]>,
+    ) -> Result<Vec<Encoding>> {
         let mut tokens: Vec<Vec<TokenId>> = Vec::with_capacity(batch.len());
         let mut keep: Vec<Vec<usize>> = Vec::with_capacity(batch.len());
         for (seq, _) in batch {
@@ -193,14 +200,24 @@ impl MaskedLm {
                 sigma: *sigma,
             })
             .collect();
-        let hidden = self.runner.hidden(&sequences)?;
-        Ok(batch
-            .iter()
-            .enumerate()
-            .map(|(i, (seq, _))| {
-                let rows =
-                    Rows { positions: seq.masked().collect(), values: hidden.of(i).to_vec() };
-                let bytes = 4 * rows.values.len() + 8 * rows.positions.len();
+        let (hidden, pasts) = match before {
+            None => (self.runner.hidden(&sequences)?, Vec::new()),
+            Some(before) => {
+                let pasts: Vec<Option<&Past>> = (before.iter())
+                    .map(|before| {
+                        before.and_then(|before| before.downcast::<Rows>()?.past.as_ref())
+                    })
+                    .collect();
+                self.runner.hidden_after(&sequences, &pasts)?
+            }
+        };
+        let pasts = pasts.into_iter().map(Some).chain(std::iter::repeat(None));
+        Ok((batch.iter().enumerate().zip(pasts))
+            .map(|((i, (seq, _)), past)| {
+                let (positions, values) = (seq.masked().collect(), hidden.of(i).to_vec());
+                let rows = Rows { positions, values, past };
+                let held = rows.past.as_ref().map_or(0, Past::bytes);
+                let bytes = 4 * rows.values.len() + 8 * rows.positions.len() + held;
                 Encoding::new(rows, bytes)
             })
             .collect())
@@ -442,14 +459,19 @@ impl Denoiser for MaskedLm {
     }
 
     fn encode(&self, batch: &[State<'_>]) -> treasure_core::Result<Vec<Encoding>> {
-        let mut states = Vec::with_capacity(batch.len());
-        for state in batch {
-            if !(0.0..=1.0).contains(&state.t) {
-                return Err(Error::expected("time", "from 0 to 1", state.t).into());
-            }
-            states.push((state.seq, Self::sigma_at(state.t) as f32));
-        }
-        Ok(self.run(&states)?)
+        Ok(self.run(&levels(batch)?, None)?)
+    }
+
+    fn reuses(&self) -> bool {
+        self.facts.time_agnostic && self.runner.reuses()
+    }
+
+    fn encode_after(
+        &self,
+        batch: &[State<'_>],
+        before: &[Option<&Encoding>],
+    ) -> treasure_core::Result<Vec<Encoding>> {
+        Ok(self.run(&levels(batch)?, Some(before))?)
     }
 
     fn read(&self, batch: &[Question<'_>]) -> treasure_core::Result<Vec<Answer>> {
@@ -460,6 +482,15 @@ impl Denoiser for MaskedLm {
         let row = 4 * self.runner.outline().width + 8;
         (masks as u64).saturating_mul(row as u64)
     }
+}
+
+/// States at the noise levels of their times.
+fn levels<'a>(batch: &[State<'a>]) -> Result<Vec<(&'a MaskedSeq, f32)>> {
+    let level = |state: &State<'a>| match (0.0..=1.0).contains(&state.t) {
+        true => Ok((state.seq, MaskedLm::sigma_at(state.t) as f32)),
+        false => Err(Error::expected("time", "from 0 to 1", state.t)),
+    };
+    batch.iter().map(level).collect()
 }
 
 fn no_mask(source: &Source, family: Family) -> Error {

@@ -139,6 +139,8 @@ fields! {
     Search "value" Takes::Option, "VALUE", "How children are valued: resubstitute, previous, previous-argmax or posterior", "resubstitute";
     Search "select" Takes::Option, "RULE", "Which children live on: top (the paper), or nested (wider is never worse)", "nested, and top under rules or perplexity alone";
     Search "commit_threshold" Takes::Option, "P", "After branching, also commit masks at least this probable (fewer steps, not exact)", "";
+    Search "reuse" Takes::Option, "N", "Take keys and values of tokens that stay from the model call before, and make them anew every N steps (not exact)", "";
+    Search "settle" Takes::Option, "N", "End once N steps in a row left the likeliest token of every mask of the best node as it was (fewer steps, not exact)", "";
     Search "screen_share" Takes::Option, "SHARE", "The share of each node's children that the screen lets through", "0.5";
     Search "sampler" Takes::Option, "SAMPLER", "What bon, fk, svdd and code run on: ancestral, first-hitting, remdm, llada or dream", "ancestral";
     Search "particles" Takes::Option, "N", "The N of bon, fk, svdd and code", "4, svdd 10";

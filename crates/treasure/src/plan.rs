@@ -245,7 +245,7 @@ impl Plan {
             "method": self.method.name(),
         });
         if let Value::Object(plan) = &mut plan {
-            plan.extend(self.method.options());
+            plan.extend(self.options());
             let rest = json!({
                 "screen": self.screen.as_ref().map(Spec::to_string),
                 "answer": self.answer,
@@ -271,6 +271,15 @@ impl Plan {
             }
         }
         plan
+    }
+
+    /// The method's options, as plans are written down: what is younger than stored plans is named where it was
+    /// asked for, so that the others are what they were.
+    pub fn options(&self) -> Map<String, Value> {
+        let mut options = self.method.options();
+        let young = |name: &str| ["reuse", "settle"].contains(&name);
+        options.retain(|name, value| !(young(name) && value.is_null()));
+        options
     }
 
     /// What the rows of a prompt begin with: the prompt, or what stands before the first hole.

@@ -31,6 +31,22 @@ impl Denoiser for Portioned {
         Ok(encodings)
     }
 
+    fn reuses(&self) -> bool {
+        self.inner.reuses()
+    }
+
+    fn encode_after(
+        &self,
+        batch: &[treasure_core::State<'_>],
+        before: &[Option<&treasure_core::Encoding>],
+    ) -> treasure_core::Result<Vec<treasure_core::Encoding>> {
+        let mut encodings = Vec::with_capacity(batch.len());
+        for (portion, before) in batch.chunks(self.size).zip(before.chunks(self.size)) {
+            encodings.extend(self.inner.encode_after(portion, before)?);
+        }
+        Ok(encodings)
+    }
+
     fn read(
         &self,
         batch: &[treasure_core::Question<'_>],

@@ -405,6 +405,7 @@ fn stop_name(reason: StopReason) -> &'static str {
         StopReason::MaxRewardCalls => "max-reward-calls",
         StopReason::Deadline => "max-seconds",
         StopReason::Target => "target-reward",
+        StopReason::Settled => "settled",
         StopReason::Observer | StopReason::Cancelled | StopReason::Caller => "interrupted",
     }
 }

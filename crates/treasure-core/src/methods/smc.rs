@@ -101,6 +101,7 @@ impl Search for Smc {
                 draws: DrawBy::Slot,
                 order: Order::Uniform,
                 commit_threshold: None,
+                reuse: None,
                 pace: Pace::default(),
             }),
             value: Box::new(Resubstitute::default()),

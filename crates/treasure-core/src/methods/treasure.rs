@@ -16,6 +16,10 @@ use crate::{
     value::{Posterior, PreviousArgmax, Resubstitute, SampledCompletions, Screened, Taste},
 };
 
+/// Options that the first edition did not have.
+const NEWER: [&str; 9] =
+    ["order", "prior", "variety", "min_p", "widen", "block", "steps", "reuse", "settle"];
+
 /// Tree search with unmasking and resubstitution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -34,6 +38,12 @@ pub struct Treasure {
     pub x0_samples: usize,
     /// Also commit masks predicted with at least this probability: fewer steps, no longer Alg. 1.
     pub commit_threshold: Option<f64>,
+    /// Take keys and values of tokens that stay from the pass before, and make them anew every so many steps: less
+    /// work a pass, not exact.
+    pub reuse: Option<usize>,
+    /// End once so many steps in a row left the likeliest token of every mask of the best node as it was: fewer
+    /// steps, not exact.
+    pub settle: Option<usize>,
     /// Score exactly only this share of each parent's children, ranked by the problem's proxy reward.
     #[serde(rename = "screen_share", alias = "screen")]
     pub screen: Option<f64>,
@@ -64,6 +74,8 @@ impl Default for Treasure {
             select: SelectKind::Top,
             x0_samples: 4,
             commit_threshold: None,
+            reuse: None,
+            settle: None,
             screen: None,
             order: Order::Uniform,
             prior: 0.0,
@@ -137,6 +149,8 @@ impl Search for Treasure {
         self.pace().check()?;
         share("commit threshold", self.commit_threshold.unwrap_or(1.0))?;
         share("screen", self.screen.unwrap_or(1.0))?;
+        at_least_one("reuse", self.reuse.unwrap_or(1))?;
+        at_least_one("settle", self.settle.unwrap_or(1))?;
         not_negative("prior", self.prior)?;
         not_negative("variety", self.variety)?;
         if !(0.0..=1.0).contains(&self.min_p) {
@@ -145,6 +159,8 @@ impl Search for Treasure {
         }
         let other = self.value != ValueKind::Resubstitute;
         only_with("screen", other && self.screen.is_some(), "resubstitute", self.value)?;
+        only_with("reuse", other && self.reuse.is_some(), "resubstitute", self.value)?;
+        only_with("settle", other && self.settle.is_some(), "resubstitute", self.value)?;
         let sampled = self.value == ValueKind::Previous;
         let prior = sampled && self.prior > 0.0;
         only_with("prior", prior, "resubstitute, posterior or previous-argmax", self.value)?;
@@ -177,8 +193,7 @@ impl Search for Treasure {
     /// As the paper's options stand in traces since the first edition: what is new and at the paper's
     /// value is left out.
     fn plan(&self) -> Value {
-        let mut plan =
-            plan_since(self, &["order", "prior", "variety", "min_p", "widen", "block", "steps"]);
+        let mut plan = plan_since(self, &NEWER);
         if let Value::Object(options) = &mut plan
             && let Some(share) = options.remove("screen_share")
         {
@@ -190,6 +205,15 @@ impl Search for Treasure {
     fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn Stepper>> {
         if self.steps.is_some() {
             self.pace().fits_start(problem.start())?;
+        }
+        if self.reuse.is_some() && !problem.reuses() {
+            return Err(Error::Invalid {
+                what: "reuse",
+                expected: "a built-in model that does not look at the time, without guidance: one that keeps \
+                           keys and values"
+                    .into(),
+                got: "one that does not".into(),
+            });
         }
         let width = self.tree_width.clone();
         let select: Box<dyn Select> = match self.select {
@@ -208,11 +232,12 @@ impl Search for Treasure {
                 draws: DrawBy::State,
                 order: self.order,
                 commit_threshold: self.commit_threshold,
+                reuse: self.reuse,
                 pace: self.pace(),
             }),
             value: self.valued(),
             select,
         };
-        Ok(Box::new(parts.begin(problem.start())))
+        Ok(Box::new(parts.begin(problem.start()).settling(self.settle)))
     }
 }

@@ -19,6 +19,7 @@ pub(super) fn walk(cx: &mut Context<'_, '_>, at: &mut Vec<Node>, masks: usize) -
         draws: DrawBy::Slot,
         order: Order::Uniform,
         commit_threshold: None,
+        reuse: None,
         pace: Pace::default(),
     };
     let most = |at: &[Node]| at.iter().map(|node| node.seq.n_masked()).max().unwrap_or(0);

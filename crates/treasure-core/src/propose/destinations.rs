@@ -68,7 +68,7 @@ impl Propose for Destinations {
     fn propose(&self, cx: &mut Context<'_, '_>, parents: &[Node]) -> Flow<Proposals> {
         let aims: Vec<Aim> = parents.iter().map(|node| self.aim(cx, node)).collect();
         let times: Vec<f64> = aims.iter().map(|aim| aim.at).collect();
-        let encoded = encode_parents(cx, parents, &times)?;
+        let encoded = encode_parents(cx, parents, &times, None)?;
         let mut proposals = Proposals::default();
         for (parent, ((node, aim), encoded)) in parents.iter().zip(aims).zip(encoded).enumerate() {
             self.children(cx, parent, node, &aim, &encoded, &mut proposals.children)?;

@@ -90,6 +90,8 @@ pub struct FirstHitting {
     pub order: Order,
     /// Also commit, in every child, the masks whose likeliest token has at least this probability.
     pub commit_threshold: Option<f64>,
+    /// Take keys and values of tokens that stay from the pass before, except every so many steps.
+    pub reuse: Option<usize>,
     /// Blocks that are finished one after another, and tokens committed at a step: with several, the
     /// surest others are committed in every child.
     pub pace: Pace,
@@ -112,6 +114,7 @@ impl FirstHitting {
             draws: DrawBy::Slot,
             order: Order::Uniform,
             commit_threshold: None,
+            reuse: None,
             pace: Pace::default(),
         }
     }
@@ -279,7 +282,7 @@ impl Propose for FirstHitting {
                 branches.push(branch);
             }
         }
-        let encoded = encode_open(cx, parents, &times)?;
+        let encoded = self.encode_open(cx, parents, &times)?;
         let looks = self.order == Order::Confidence;
         let confidence = self.commit_threshold.is_some()
             || self.pace.steps.is_some()
@@ -479,23 +482,29 @@ impl FirstHitting {
         }
         Ok(())
     }
-}
 
-/// Forward passes for the parents that still have masks; the others ask for nothing.
-fn encode_open(cx: &Context<'_, '_>, parents: &[Node], times: &[f64]) -> Flow<Vec<Encoded>> {
-    if parents.iter().all(|node| node.seq.n_masked() > 0) {
-        return encode_parents(cx, parents, times);
+    /// Forward passes for the parents that still have masks; the others ask for nothing.
+    fn encode_open(
+        &self,
+        cx: &Context<'_, '_>,
+        parents: &[Node],
+        times: &[f64],
+    ) -> Flow<Vec<Encoded>> {
+        if parents.iter().all(|node| node.seq.n_masked() > 0) {
+            return encode_parents(cx, parents, times, self.reuse);
+        }
+        let open: Vec<usize> =
+            (0..parents.len()).filter(|&i| parents[i].seq.n_masked() > 0).collect();
+        let nodes: Vec<Node> = open.iter().map(|&i| parents[i].clone()).collect();
+        let open_times: Vec<f64> = open.iter().map(|&i| times[i]).collect();
+        let mut encoded = encode_parents(cx, &nodes, &open_times, self.reuse)?.into_iter();
+        Ok(parents
+            .iter()
+            .zip(times)
+            .filter_map(|(node, &t)| match node.seq.n_masked() {
+                0 => Some(Encoded::complete(node.seq.clone(), t)),
+                _ => encoded.next(),
+            })
+            .collect())
     }
-    let open: Vec<usize> = (0..parents.len()).filter(|&i| parents[i].seq.n_masked() > 0).collect();
-    let nodes: Vec<Node> = open.iter().map(|&i| parents[i].clone()).collect();
-    let open_times: Vec<f64> = open.iter().map(|&i| times[i]).collect();
-    let mut encoded = encode_parents(cx, &nodes, &open_times)?.into_iter();
-    Ok(parents
-        .iter()
-        .zip(times)
-        .filter_map(|(node, &t)| match node.seq.n_masked() {
-            0 => Some(Encoded::complete(node.seq.clone(), t)),
-            _ => encoded.next(),
-        })
-        .collect())
 }

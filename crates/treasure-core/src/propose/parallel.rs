@@ -92,7 +92,7 @@ impl Propose for Parallel {
         let (t, s) = self.grid.times(cx.step.index);
         let confidence = cx.step.needs.confidence;
         let argmax = cx.step.needs.argmax || confidence;
-        let encoded = encode_parents(cx, parents, &vec![t; parents.len()])?;
+        let encoded = encode_parents(cx, parents, &vec![t; parents.len()], None)?;
         let reveals: Vec<_> = parents.iter().map(|node| self.reveals(cx, node)).collect();
         let asked: Vec<usize> =
             (0..parents.len()).filter(|&i| argmax || !reveals[i].draws.is_empty()).collect();

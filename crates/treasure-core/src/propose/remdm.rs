@@ -181,7 +181,7 @@ impl Propose for Remdm {
             (cx.step.needs.next_time && !pace.last).then(|| self.pace(cx, cx.step.index + 1).t);
         let confidence = cx.step.needs.confidence;
         let argmax = cx.step.needs.argmax || confidence;
-        let encoded = encode_parents(cx, parents, &vec![pace.t; parents.len()])?;
+        let encoded = encode_parents(cx, parents, &vec![pace.t; parents.len()], None)?;
         let changes: Vec<Vec<Change>> =
             parents.iter().map(|node| self.changes(cx, node, &pace)).collect();
         let draws: Vec<Vec<Draw>> = (changes.iter())

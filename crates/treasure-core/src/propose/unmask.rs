@@ -230,7 +230,7 @@ impl Propose for Unmask {
             self.check_on(cx.problem)?;
         }
         let times: Vec<f64> = parents.iter().map(|node| self.time(cx, node)).collect();
-        let encoded = encode_parents(cx, parents, &times)?;
+        let encoded = encode_parents(cx, parents, &times, None)?;
         let confidence = cx.step.needs.confidence;
         let argmax = cx.step.needs.argmax || confidence || cx.problem.is_constrained();
         let stages: Vec<(Vec<usize>, Keep)> = (parents.iter())

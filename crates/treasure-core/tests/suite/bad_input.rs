@@ -81,6 +81,12 @@ fn feynman_kac_options_outside_their_domain_are_refused() {
     assert!(refused(&Treasure { screen: Some(-1.0), ..Treasure::default() }).starts_with("screen"));
     let mixed = Treasure { screen: Some(0.5), value: ValueKind::Posterior, ..Treasure::default() };
     assert_eq!(refused(&mixed), "screen: expected the value resubstitute, got posterior");
+    assert!(refused(&Treasure { reuse: Some(0), ..Treasure::default() }).starts_with("reuse"));
+    assert!(refused(&Treasure { settle: Some(0), ..Treasure::default() }).starts_with("settle"));
+    let mixed = Treasure { settle: Some(2), value: ValueKind::Posterior, ..Treasure::default() };
+    assert_eq!(refused(&mixed), "settle: expected the value resubstitute, got posterior");
+    let refusal = refused(&Treasure { reuse: Some(4), ..Treasure::default() });
+    assert!(refusal.starts_with("reuse: expected a built-in model"), "{refusal}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Options that are off by default: off equals absent, on does what it says.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, sync::Mutex};
 
 use treasure_core::{
-    Event, Key, PruneReason, Silent,
+    Answer, Denoiser, Encoding, Event, Facts, Key, PruneReason, Question, Result, Silent, State,
+    StopReason,
     methods::{Search, Treasure},
 };
 use treasure_testkit::{FnReward, JointTable, TableReward};
@@ -50,6 +51,100 @@ fn a_commit_threshold_commits_sure_masks_and_saves_forward_passes() {
     assert!(on.cost.nfe < off.cost.nfe, "{:?} against {:?}", on.cost, off.cost);
     assert!(on.steps < off.steps);
     assert_eq!(on.reward.unwrap(), on.tokens.iter().map(|&token| f64::from(token)).sum::<f64>());
+}
+
+#[test]
+fn a_search_ends_once_predictions_have_agreed_for_as_many_steps_as_asked_for() {
+    // Positions do not depend on each other, so that no prediction ever changes.
+    let row = vec![0.5, 0.3, 0.2];
+    let table = JointTable::product(&vec![row; 6]);
+    let reward = FnReward::new("sum", |x| x.iter().map(|&token| f64::from(token)).sum());
+    let off = run(&Treasure::new(2, 2), &problem(6, &table, &reward), 1);
+    for settle in 1..=6 {
+        let method = Treasure { settle: Some(settle), ..Treasure::new(2, 2) };
+        let on = run(&method, &problem(6, &table, &reward), 1);
+        if settle == 6 {
+            assert_eq!(on, off, "no sixth step has one before it");
+            continue;
+        }
+        assert_eq!((on.stopped, on.steps), (Some(StopReason::Settled), settle));
+        assert_eq!(
+            on.cost.nfe_requests() as usize,
+            1 + 2 * settle,
+            "the pass that agrees is the last"
+        );
+        assert_eq!(
+            on.reward.unwrap(),
+            on.tokens.iter().map(|&token| f64::from(token)).sum::<f64>()
+        );
+    }
+}
+
+#[test]
+fn predictions_that_change_do_not_end_a_search() {
+    // Each token is that of the position before it, so that one revealed token changes every other prediction.
+    let mut joint = vec![1e-9; 81];
+    (joint[0], joint[40], joint[80]) = (0.34, 0.33, 0.33);
+    let table = JointTable::new(3, 4, &joint);
+    let reward = FnReward::new("sum", |x| x.iter().map(|&token| f64::from(token)).sum());
+    let method = Treasure { settle: Some(1), ..Treasure::new(3, 1) };
+    let on = run(&method, &problem(4, &table, &reward), 1);
+    assert_eq!((on.tokens, on.stopped), (vec![2; 4], Some(StopReason::Settled)));
+    assert_eq!(
+        on.steps, 2,
+        "the first reveals, the second sees that it settled all, the third agrees"
+    );
+}
+
+/// A denoiser that claims to go on from earlier passes, and remembers when it was asked to.
+struct Keeping {
+    table: JointTable,
+    asked: Mutex<Vec<Vec<Option<usize>>>>,
+}
+
+impl Denoiser for Keeping {
+    fn facts(&self) -> &Facts {
+        self.table.facts()
+    }
+
+    fn encode(&self, _: &[State<'_>]) -> Result<Vec<Encoding>> {
+        panic!("a search that reuses never asks without")
+    }
+
+    fn reuses(&self) -> bool {
+        true
+    }
+
+    fn encode_after(
+        &self,
+        batch: &[State<'_>],
+        before: &[Option<&Encoding>],
+    ) -> Result<Vec<Encoding>> {
+        assert_eq!(batch.len(), before.len());
+        let bytes = before.iter().map(|before| before.map(Encoding::bytes)).collect();
+        self.asked.lock().unwrap().push(bytes);
+        self.table.encode(batch)
+    }
+
+    fn read(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
+        self.table.read(batch)
+    }
+}
+
+#[test]
+fn a_search_that_reuses_goes_on_from_its_parents_passes_except_every_so_many_steps() {
+    let (table, reward) = parts();
+    let off = run(&Treasure::new(3, 2), &problem(5, &table, &reward), 1);
+    let keeping = Keeping { table, asked: Mutex::default() };
+    let method = Treasure { reuse: Some(2), ..Treasure::new(3, 2) };
+    // This one ignores what it goes on from, so that nothing else changes.
+    assert_eq!(run(&method, &problem(5, &keeping, &reward), 1), off);
+    let asked = keeping.asked.into_inner().unwrap();
+    let from_before: Vec<bool> =
+        asked.iter().map(|step| step.iter().all(|before| before.is_some())).collect();
+    assert_eq!(from_before, [false, true, false, true, false]);
+    let none = |step: &Vec<Option<usize>>| step.iter().all(Option::is_none);
+    assert!(asked.iter().step_by(2).all(none), "{asked:?}");
 }
 
 #[test]

@@ -192,6 +192,7 @@ impl Search for Ordered {
                 draws: self.draws,
                 order: self.order,
                 commit_threshold: None,
+                reuse: None,
                 pace: Pace::default(),
             }),
             value: Box::new(FinalReward),

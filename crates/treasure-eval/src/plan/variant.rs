@@ -228,7 +228,7 @@ pub(super) fn expand(plan: &Plan, method: &MethodConfig, steps: usize) -> Result
         for reward in (0..plan.rewards.len()).map(Some).chain([None]) {
             let asked = plan.asked(variant, reward)?;
             if let (Some(_), Some(reward)) = (variant.preset, reward) {
-                let mut meant = asked.method.options();
+                let mut meant = asked.options();
                 // A later option that is off: plans on record keep their hashes.
                 meant.retain(|name, value| name != "widen" || value.as_u64() != Some(0));
                 meant.insert("answer".into(), asked.answer.name().into());

@@ -229,6 +229,18 @@ impl<T: Denoiser + ?Sized> Denoiser for Clocked<'_, T> {
         self.time(|inner| inner.encode(batch))
     }
 
+    fn reuses(&self) -> bool {
+        self.inner.reuses()
+    }
+
+    fn encode_after(
+        &self,
+        batch: &[State<'_>],
+        before: &[Option<&Encoding>],
+    ) -> Result<Vec<Encoding>> {
+        self.time(|inner| inner.encode_after(batch, before))
+    }
+
     fn read(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
         self.time(|inner| inner.read(batch))
     }

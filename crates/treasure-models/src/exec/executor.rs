@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{RowAnswer, RowQuestion, Sequence};
+use super::{Past, RowAnswer, RowQuestion, Sequence};
 use crate::{Error, Result, stack::Network};
 
 /// How weights are held in memory.
@@ -128,6 +128,22 @@ pub trait Executor: fmt::Debug + Send + Sync {
 pub trait Forward: fmt::Debug + Send + Sync {
     /// Final hidden states of the rows each sequence keeps, `[rows, width]`, sequence after sequence.
     fn hidden(&self, batch: &[Sequence<'_>]) -> Result<Vec<f32>>;
+
+    /// As `hidden`, approximately, and what a later pass may go on from. Positions whose token is as it was in the
+    /// past and whose rows nobody wants are not run: their keys and values are those of the past. Nothing from an
+    /// executor that cannot.
+    fn hidden_after(
+        &self,
+        _batch: &[Sequence<'_>],
+        _pasts: &[Option<&Past>],
+    ) -> Option<Result<(Vec<f32>, Vec<Past>)>> {
+        None
+    }
+
+    /// Whether `hidden_after` has an answer.
+    fn reuses(&self) -> bool {
+        false
+    }
 
     /// Numbers in a hidden row.
     fn width(&self) -> usize;

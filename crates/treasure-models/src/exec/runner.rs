@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::{
-    Executor, Facts, Forward, Keep, RowAnswer, RowQuestion, Sequence, Storage, no_position,
+    Executor, Facts, Forward, Keep, Past, RowAnswer, RowQuestion, Sequence, Storage, no_position,
     no_token,
 };
 use crate::{
@@ -74,7 +74,37 @@ impl Runner {
 
     /// Final hidden states of the rows each sequence keeps.
     pub fn hidden(&self, batch: &[Sequence<'_>]) -> Result<Hidden> {
-        batch.iter().try_for_each(|sequence| sequence.check(&self.outline))?;
+        self.check(batch)?;
+        self.rows(batch, self.forward.hidden(batch)?)
+    }
+
+    /// Whether the executor can go on from an earlier pass.
+    pub fn reuses(&self) -> bool {
+        self.forward.reuses()
+    }
+
+    /// As [`Self::hidden`], approximately: keys and values of unchanged tokens are those of an earlier pass. Also
+    /// what a later pass may go on from.
+    pub fn hidden_after(
+        &self,
+        batch: &[Sequence<'_>],
+        pasts: &[Option<&Past>],
+    ) -> Result<(Hidden, Vec<Past>)> {
+        self.check(batch)?;
+        let (values, pasts) = self.forward.hidden_after(batch, pasts).ok_or_else(|| {
+            let got = self.facts.name.clone();
+            Error::expected("executor", "one that keeps keys and values", got)
+        })??;
+        self.whole(batch.len(), pasts.len())?;
+        Ok((self.rows(batch, values)?, pasts))
+    }
+
+    fn check(&self, batch: &[Sequence<'_>]) -> Result<()> {
+        batch.iter().try_for_each(|sequence| sequence.check(&self.outline))
+    }
+
+    /// The rows that a batch wanted, if they are all there and finite.
+    fn rows(&self, batch: &[Sequence<'_>], values: Vec<f32>) -> Result<Hidden> {
         let width = self.outline.width;
         let mut ends = Vec::with_capacity(batch.len());
         let mut end = 0;
@@ -86,7 +116,6 @@ impl Runner {
             };
             ends.push(end);
         }
-        let values = self.forward.hidden(batch)?;
         self.whole(end * width, values.len())?;
         finite(&values, width, |row| {
             let sequence = ends.partition_point(|&end| end <= row);

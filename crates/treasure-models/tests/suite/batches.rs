@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use treasure_core::{Bans, Denoiser, MaskedSeq, Question, State, Want};
+use treasure_core::{Bans, Denoiser, Encoding, MaskedSeq, Question, State, Want};
 use treasure_models::{Dtype, LoadOptions, MaskedLm, exec::Precision};
 
 use crate::{
@@ -26,10 +26,17 @@ fn states() -> Vec<MaskedSeq> {
 /// All logits at every mask of each state, run as one batch, bit by bit.
 fn rows(model: &MaskedLm, states: &[&MaskedSeq]) -> Vec<Vec<Vec<u32>>> {
     let batch: Vec<State<'_>> = states.iter().map(|seq| State { seq, t: 0.5 }).collect();
-    let encodings = model.encode(&batch).unwrap();
+    read_rows(model, states, &model.encode(&batch).unwrap())
+}
+
+fn read_rows(
+    model: &MaskedLm,
+    states: &[&MaskedSeq],
+    encodings: &[Encoding],
+) -> Vec<Vec<Vec<u32>>> {
     let masks: Vec<Vec<usize>> = states.iter().map(|seq| seq.masked().collect()).collect();
     let bans = Bans::none();
-    let questions: Vec<Question<'_>> = (states.iter().zip(&encodings).zip(&masks))
+    let questions: Vec<Question<'_>> = (states.iter().zip(encodings).zip(&masks))
         .map(|((seq, encoding), rows)| Question {
             seq,
             encoding,
@@ -101,4 +108,76 @@ fn logits_do_not_move_with_the_batch_for_any_block_type_of_gguf_in_any_precision
             }
         }
     }
+}
+
+#[test]
+fn a_pass_that_goes_on_from_one_over_the_same_tokens_says_the_same_in_any_precision() {
+    for family in ["llada", "llada_gqa", "dream", "mdlm", "bert_mlm"] {
+        for precision in [Precision::F32, Precision::Bf16, Precision::Int8] {
+            let options = LoadOptions { precision, ..options(family) };
+            let model = MaskedLm::load(&resolver(), &spec(&golden(family)), &options).unwrap();
+            assert!(model.reuses());
+            let states = states();
+            let all: Vec<&MaskedSeq> = states.iter().collect();
+            let batch: Vec<State<'_>> = states.iter().map(|seq| State { seq, t: 0.5 }).collect();
+            let exact = rows(&model, &all);
+            let first = model.encode_after(&batch, &vec![None; batch.len()]).unwrap();
+            assert_eq!(
+                read_rows(&model, &all, &first),
+                exact,
+                "{family} {precision}, from nothing"
+            );
+            let before: Vec<_> = first.iter().map(Some).collect();
+            let second = model.encode_after(&batch, &before).unwrap();
+            assert_eq!(
+                read_rows(&model, &all, &second),
+                exact,
+                "{family} {precision}, the same again"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pass_that_goes_on_from_another_is_near_it_and_the_same_in_any_batch() {
+    let model = MaskedLm::load(&resolver(), &spec(&golden("llada")), &options("llada")).unwrap();
+    let parents = states();
+    let children: Vec<MaskedSeq> = (parents.iter())
+        .map(|seq| seq.reveal(seq.masked().next().expect("a mask"), 5))
+        .filter(|seq| seq.n_masked() > 0)
+        .collect();
+    let parents = &parents[parents.len() - children.len()..];
+    let state = |seq| State { seq, t: 0.5 };
+    let of_parents: Vec<Encoding> = model
+        .encode_after(&parents.iter().map(state).collect::<Vec<_>>(), &[None; 9][..parents.len()])
+        .unwrap();
+    let batch: Vec<State<'_>> = children.iter().map(state).collect();
+    let before: Vec<_> = of_parents.iter().map(Some).collect();
+    let all: Vec<&MaskedSeq> = children.iter().collect();
+    let together = read_rows(&model, &all, &model.encode_after(&batch, &before).unwrap());
+    let exact = rows(&model, &all);
+    assert_ne!(together, exact, "keys and values of the others have moved");
+    let value = |bits: &u32| f64::from(f32::from_bits(*bits));
+    let (mut off, mut size) = (0.0, 0.0);
+    let pairs = together.iter().flatten().flatten().zip(exact.iter().flatten().flatten());
+    // Tokens that are never emitted are at −∞ in both.
+    for (a, b) in pairs.map(|(a, b)| (value(a), value(b))).filter(|pair| pair.0 != pair.1) {
+        off += (a - b).powi(2);
+        size += b.powi(2);
+    }
+    assert!(off < 0.01 * size, "{off} of {size}");
+    for (i, state) in batch.iter().enumerate() {
+        let alone = model.encode_after(&[*state], &before[i..=i]).unwrap();
+        assert_eq!(read_rows(&model, &all[i..=i], &alone)[0], together[i]);
+    }
+    // What does not fit is not used.
+    let wrong = model.encode_after(&batch[..1], &before[1..2]).unwrap();
+    assert_eq!(read_rows(&model, &all[..1], &wrong), rows(&model, &all[..1]));
+}
+
+#[test]
+fn a_model_that_looks_at_the_time_does_not_go_on_from_earlier_passes() {
+    let family = "mdlm_sigma";
+    let model = MaskedLm::load(&resolver(), &spec(&golden(family)), &options(family)).unwrap();
+    assert!(!model.reuses());
 }

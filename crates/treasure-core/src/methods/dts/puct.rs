@@ -100,6 +100,7 @@ impl Tokens {
             draws: DrawBy::State,
             order: Order::Uniform,
             commit_threshold: None,
+            reuse: None,
             pace: Pace::default(),
         };
         let parents = [node];

@@ -9,7 +9,7 @@ use treasure_core::Stopped;
 
 use super::{network::CpuNetwork, ragged::Ragged};
 use crate::{
-    exec::{Isa, Precision},
+    exec::{Isa, Past, Precision},
     kernels::{
         Aligned, Inputs, Lie, Linear, Packed, Plain, Segments, Shift, attend, normalise, project,
         project_activated, project_added,
@@ -82,11 +82,41 @@ impl Kinds {
     }
 }
 
+/// What the sequences of a batch take from earlier passes and leave for later ones.
+pub(super) struct Memory<'a> {
+    pub(super) before: &'a [Option<&'a Past>],
+    pub(super) after: Vec<Past>,
+}
+
+impl Memory<'_> {
+    /// Puts the given keys and values of a layer behind those that were computed, and remembers all.
+    fn pass(&mut self, layer: usize, batch: &Ragged, [ks, vs]: [(&mut [f32], usize); 2]) {
+        let total = batch.tokens.len();
+        for (row, &(owner, position)) in (total..).zip(&batch.given) {
+            let Some(past) = self.before[owner] else { continue };
+            let [k, v] = past.at(layer, position);
+            ks.0[row * ks.1..][..ks.1].copy_from_slice(k);
+            vs.0[row * vs.1..][..vs.1].copy_from_slice(v);
+        }
+        for (after, segment) in self.after.iter_mut().zip(batch.kept_segments.iter()) {
+            let all = |(from, width): &(&mut [f32], usize)| -> Vec<f32> {
+                let ranges = segment.keys.iter();
+                ranges
+                    .flat_map(|rows| &from[rows.start * width..rows.end * width])
+                    .copied()
+                    .collect()
+            };
+            after.push(all(&ks), all(&vs));
+        }
+    }
+}
+
 /// Runs the batch and returns the wanted rows after the final norm, `[kept, width]`; nothing if it was
 /// stopped before one of its layers.
 pub(super) fn forward(
     network: &CpuNetwork,
     batch: &Ragged,
+    mut memory: Option<&mut Memory<'_>>,
     arena: &mut Arena,
     stopped: &Stopped<'_>,
 ) -> Option<Vec<f32>> {
@@ -126,14 +156,16 @@ pub(super) fn forward(
             let kinds = (shared && kinds.first.len() < rows).then_some(&kinds);
             let segments = &batch.segments;
             let (rows, attends) = (&every[..], cpu.careful());
-            let layer = Layer { isa, attends, block, batch, rows, segments, modulation, kinds };
-            layer.run(arena, false);
+            let layer =
+                Layer { index, isa, attends, block, batch, rows, segments, modulation, kinds };
+            layer.run(arena, memory.as_deref_mut(), false);
         }
         if stopped() {
             return None;
         }
         let modulation = modulated(last.modulation.as_ref().map(|m| &m.0));
         let layer = Layer {
+            index: before.len(),
             isa,
             attends: cpu.careful(),
             block: last,
@@ -143,7 +175,7 @@ pub(super) fn forward(
             modulation,
             kinds: None,
         };
-        layer.run(arena, true);
+        layer.run(arena, memory, true);
     } else {
         let (from, to) = (arena.stream.as_f32(), arena.kept.as_f32_mut());
         copy_rows(&batch.kept, width, from, to);
@@ -205,6 +237,8 @@ fn normalise_in_place(isa: Isa, norm: &Norm, rows: &mut [f32]) {
 
 /// One block on the rows that are to move on.
 struct Layer<'a> {
+    /// Which one it is.
+    index: usize,
     isa: Isa,
     /// What attention is computed in.
     attends: Precision,
@@ -219,16 +253,17 @@ struct Layer<'a> {
 
 impl Layer<'_> {
     /// Runs the block on `arena.stream` in place, or as the last one from there into `arena.kept`.
-    fn run(&self, arena: &mut Arena, last: bool) {
-        let Layer { isa, attends, block, batch, rows, segments, modulation, kinds } = self;
+    fn run(&self, arena: &mut Arena, memory: Option<&mut Memory<'_>>, last: bool) {
+        let Layer { index, isa, attends, block, batch, rows, segments, modulation, kinds } = self;
         let isa = *isa;
         let Block { attention, feed_forward, post_norm, .. } = block;
         let Attention { heads, kv_heads, head_dim, q, k, v, o, rotary, visibility } = attention;
         let (width, total, count) = (o.outputs(), batch.tokens.len(), rows.len());
         let Arena { stream, q: qs, k: ks, v: vs, context, hidden, kept } = arena;
         qs.reserve_floats(count * q.outputs());
-        ks.reserve_floats(total * k.outputs());
-        vs.reserve_floats(total * v.outputs());
+        let known = total + batch.given.len();
+        ks.reserve_floats(known * k.outputs());
+        vs.reserve_floats(known * v.outputs());
         context.reserve_floats(count * q.outputs());
         // Rows of bytes are scaled when they are whole, so that they cannot be written for the next product.
         let FeedForward { up, down, .. } = feed_forward;
@@ -286,6 +321,10 @@ impl Layer<'_> {
             } else {
                 project(isa, total, of_any, &mut [(q, qs), (k, ks), (v, vs)]);
             }
+        }
+        if let Some(memory) = memory {
+            let (ks, vs) = (ks.as_f32_mut(), vs.as_f32_mut());
+            memory.pass(*index, batch, [(ks, k.outputs()), (vs, v.outputs())]);
         }
         let positions: Vec<usize>;
         let positions = if last {

@@ -2,6 +2,7 @@
 
 use std::{
     cell::Cell,
+    ops::Range,
     sync::{Mutex, PoisonError},
 };
 
@@ -10,12 +11,12 @@ use treasure_core::{Stopped, lend};
 
 use super::{
     Cpu,
-    forward::{Arena, forward},
+    forward::{Arena, Memory, forward},
     ragged::{Ragged, common_prefix},
 };
 use crate::{
     Error, Result,
-    exec::{Forward, Precision, RowAnswer, RowQuestion, Sequence, Storage},
+    exec::{Forward, Past, Precision, RowAnswer, RowQuestion, Sequence, Storage},
     kernels::{
         self, Lie, Linear, MAX_INT8_INPUTS, Plain, ROWS_OF_TILES, Table, normalise, project,
         project_activated,
@@ -126,10 +127,15 @@ impl CpuNetwork {
         }
     }
 
-    fn forward(&self, batch: &Ragged, stopped: &Stopped<'_>) -> Result<Vec<f32>> {
+    fn forward(
+        &self,
+        batch: &Ragged,
+        memory: Option<&mut Memory<'_>>,
+        stopped: &Stopped<'_>,
+    ) -> Result<Vec<f32>> {
         let lock = || self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
         let mut arena = lock().pop().unwrap_or_default();
-        let rows = self.inside(|| forward(self, batch, &mut arena, stopped));
+        let rows = self.inside(|| forward(self, batch, memory, &mut arena, stopped));
         lock().push(arena);
         rows.ok_or_else(Error::given_up)
     }
@@ -137,6 +143,29 @@ impl CpuNetwork {
     fn threads(&self) -> usize {
         let pool = self.cpu.pool.as_ref();
         pool.map_or_else(rayon::current_num_threads, |pool| pool.current_num_threads())
+    }
+
+    /// Runs portions of a batch, side by side where that is better.
+    fn in_portions<T: Send>(
+        &self,
+        batch: &[Sequence<'_>],
+        run: impl Fn(Range<usize>, &Stopped<'_>) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let lengths: Vec<usize> = batch.iter().map(|s| s.tokens.len()).collect();
+        let mut end = 0;
+        let part = |size| {
+            end += size;
+            end - size..end
+        };
+        let parts: Vec<Range<usize>> =
+            portions(&lengths, self.most_rows(&lengths)).into_iter().map(part).collect();
+        lend(|stopped| {
+            let run = |part: &Range<usize>| run(part.clone(), stopped);
+            match self.side_by_side && parts.len() > 1 {
+                true => self.inside(|| parts.par_iter().with_max_len(1).map(run).collect()),
+                false => parts.iter().map(run).collect(),
+            }
+        })
     }
 
     /// Rows that all threads take through a wide network together. On tiles, where memory is what they wait for, one
@@ -211,7 +240,7 @@ impl CpuNetwork {
     ) -> Result<()> {
         let inputs: Vec<&[u32]> = order.iter().map(|&i| &batch[i][..batch[i].len() - 1]).collect();
         let (ragged, paths) = Ragged::of_sorted_prefixes(&self.stack.embed, &inputs);
-        let hidden = lend(|stopped| self.forward(&ragged, stopped))?;
+        let hidden = lend(|stopped| self.forward(&ragged, None, stopped))?;
         // Which tokens follow each row, without repeats.
         let mut followers: Vec<Vec<u32>> = vec![Vec::new(); ragged.tokens.len()];
         for (&i, path) in order.iter().zip(&paths) {
@@ -249,25 +278,33 @@ impl CpuNetwork {
 
 impl Forward for CpuNetwork {
     fn hidden(&self, batch: &[Sequence<'_>]) -> Result<Vec<f32>> {
-        let lengths: Vec<usize> = batch.iter().map(|s| s.tokens.len()).collect();
-        let mut rest = batch;
-        let parts: Vec<&[Sequence<'_>]> = portions(&lengths, self.most_rows(&lengths))
-            .into_iter()
-            .map(|size| rest.split_off(..size).unwrap_or_default())
-            .collect();
-        lend(|stopped| {
-            let run = |part: &&[Sequence<'_>]| {
-                self.forward(&Ragged::of_sequences(&self.stack.embed, part), stopped)
-            };
-            let done: Result<Vec<Vec<f32>>> = match (&parts[..], self.side_by_side) {
-                ([part], _) => return run(part),
-                (parts, true) => {
-                    self.inside(|| parts.par_iter().with_max_len(1).map(run).collect())
-                }
-                (parts, false) => parts.iter().map(run).collect(),
-            };
-            Ok(done?.concat())
-        })
+        let run = |part: Range<usize>, stopped: &Stopped<'_>| {
+            self.forward(&Ragged::of_sequences(&self.stack.embed, &batch[part]), None, stopped)
+        };
+        Ok(self.in_portions(batch, run)?.concat())
+    }
+
+    fn hidden_after(
+        &self,
+        batch: &[Sequence<'_>],
+        pasts: &[Option<&Past>],
+    ) -> Option<Result<(Vec<f32>, Vec<Past>)>> {
+        let run = |part: Range<usize>, stopped: &Stopped<'_>| {
+            let (batch, before) = (&batch[part.clone()], &pasts[part]);
+            let after = batch.iter().map(|sequence| Past::of(sequence.tokens)).collect();
+            let mut memory = Memory { before, after };
+            let ragged = Ragged::of_changed(&self.stack.embed, batch, before);
+            let rows = self.forward(&ragged, Some(&mut memory), stopped)?;
+            Ok((rows, memory.after))
+        };
+        Some(self.in_portions(batch, run).map(|parts| {
+            let (rows, pasts): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+            (rows.concat(), pasts.into_iter().flatten().collect())
+        }))
+    }
+
+    fn reuses(&self) -> bool {
+        true
     }
 
     fn width(&self) -> usize {

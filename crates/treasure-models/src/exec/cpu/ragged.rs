@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::{
-    exec::Sequence,
+    exec::{Past, Sequence},
     kernels::{Segments, Table},
     stack::Embed,
 };
@@ -27,6 +27,8 @@ pub(super) struct Ragged {
     pub kept_segments: Segments,
     /// Noise levels by owner.
     pub sigmas: Vec<f32>,
+    /// Whose key and value at which position lie behind those of the rows.
+    pub given: Vec<(usize, usize)>,
 }
 
 impl Ragged {
@@ -65,6 +67,53 @@ impl Ragged {
             let keys = ragged.append(embed, sequence.tokens, 0, &[], sequence.sigma);
             let first = ragged.kept.len();
             ragged.kept.extend(sequence.kept().map(|position| start + position));
+            ragged.kept_segments.push(ragged.kept.len() - first, keys);
+        }
+        ragged
+    }
+
+    /// One sequence after another, without the positions that a past can stand for.
+    pub fn of_changed(
+        embed: &Embed<Table>,
+        batch: &[Sequence<'_>],
+        pasts: &[Option<&Past>],
+    ) -> Self {
+        let fresh = |(sequence, past): (&Sequence<'_>, &Option<&Past>)| -> Vec<usize> {
+            let mut wanted = vec![false; sequence.tokens.len()];
+            sequence.kept().for_each(|position| wanted[position] = true);
+            let covers = |at| past.is_some_and(|past| past.covers(sequence.tokens, at));
+            (0..wanted.len()).filter(|&at| wanted[at] || !covers(at)).collect()
+        };
+        let fresh: Vec<Vec<usize>> = batch.iter().zip(pasts).map(fresh).collect();
+        let total: usize = fresh.iter().map(Vec::len).sum();
+        let mut ragged = Self::default();
+        for (owner, (sequence, fresh)) in batch.iter().zip(&fresh).enumerate() {
+            let start = ragged.tokens.len();
+            ragged.tokens.extend(fresh.iter().map(|&at| sequence.tokens[at]));
+            ragged.positions.extend(fresh);
+            if let Some((_, rule)) = &embed.positions {
+                let rows: Vec<usize> = rule.rows(sequence.tokens).collect();
+                ragged.table_rows.extend(fresh.iter().map(|&at| rows[at]));
+            }
+            ragged.owners.resize(ragged.tokens.len(), owner);
+            ragged.sigmas.push(sequence.sigma);
+            let mut keys: Vec<Range<usize>> = Vec::new();
+            let row_of = |position| fresh.binary_search(&position).map(|index| start + index);
+            for position in 0..sequence.tokens.len() {
+                let row = row_of(position).unwrap_or_else(|_| {
+                    ragged.given.push((owner, position));
+                    total + ragged.given.len() - 1
+                });
+                match keys.last_mut() {
+                    Some(last) if last.end == row => last.end += 1,
+                    _ => keys.push(row..row + 1),
+                }
+            }
+            if !fresh.is_empty() {
+                ragged.segments.push(fresh.len(), keys.clone());
+            }
+            let first = ragged.kept.len();
+            ragged.kept.extend(sequence.kept().filter_map(|position| row_of(position).ok()));
             ragged.kept_segments.push(ragged.kept.len() - first, keys);
         }
         ragged
