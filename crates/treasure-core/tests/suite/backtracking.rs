@@ -121,7 +121,7 @@ impl World {
             rank.checked_sub(1).map(|rank| there[rank])
         };
         let mut from = States::from([(MaskedSeq::empty(self.len), p)]);
-        for back in 0..=all * method.backtracks {
+        for (back, ended) in backs.iter_mut().enumerate() {
             let rank = all - back / method.backtracks.max(1);
             let mut next = States::new();
             for masks in (1..=self.len).rev() {
@@ -139,7 +139,7 @@ impl World {
                             }
                         } else if let Some(tokens) = child.complete() {
                             texts[exact::index(self.vocab, tokens)] += p;
-                            backs[back] += p;
+                            *ended += p;
                         } else {
                             *from.entry(child).or_default() += p;
                         }
