@@ -327,8 +327,11 @@ fn a_refinement_may_go_depth_first() {
         let tokens: Vec<TokenId> = (0..5).map(|at| key.fold(at).below(3) as TokenId).collect();
         let limits = Limits::default();
         let (table, reward) = (&world.table, &world.reward);
-        let problem =
-            Problem::refining(&tokens, &keep, &EXACT, table, reward, Bans::none(), limits).unwrap();
+        let slots = tokens.iter().zip(keep).map(|(&token, keep)| keep.then_some(token));
+        let start = MaskedSeq::template(slots).unwrap();
+        let problem = Problem::new(start, &EXACT, table, reward, Bans::none(), limits)
+            .and_then(|problem| problem.with_given(&tokens))
+            .unwrap();
         let found = run(&method, &problem, seed);
         assert!(found.reward.unwrap() >= reward.of(&tokens));
         assert_eq!((found.tokens[0], found.tokens[3]), (tokens[0], tokens[3]));
