@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use crate::{
-    Context, Event, Flow, Key, MaskedSeq, NodeEvent, TokenId, Want,
+    Context, Error, Event, Flow, Key, MaskedSeq, NodeEvent, Particle, TokenId, Want,
     context::Step,
     population::{Node, Weight, next_population},
     propose::{DrawBy, FirstHitting, Order, Pace, Propose, Reveal},
+    run::Concluded,
     select::{Kept, Selection},
 };
 
@@ -56,6 +57,25 @@ pub(super) fn looked_at(cx: &Context<'_, '_>, nodes: &mut [Node]) -> Flow<Vec<f6
         }
     }
     cx.problem.score(&texts)
+}
+
+/// The end of a search that has seen these texts: the best of them, the first of equals.
+pub(super) fn best_of(finals: Vec<Particle>, what: &'static str) -> Flow<Concluded> {
+    let better = |best: usize, other: usize| {
+        if finals[other].reward > finals[best].reward { other } else { best }
+    };
+    let best = (0..finals.len()).reduce(better).ok_or_else(|| Error::Invalid {
+        what,
+        expected: "a text that is finished".into(),
+        got: "none".into(),
+    })?;
+    Ok(Concluded {
+        tokens: finals[best].tokens.clone(),
+        reward: Some(finals[best].reward),
+        log_p: None,
+        stopped: None,
+        finals,
+    })
 }
 
 /// What turns one state into another: positions masked again, then tokens placed.

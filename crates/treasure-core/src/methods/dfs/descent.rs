@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::{
-    super::walk::{Told, looked_at, node_at, tell_change, walk},
+    super::walk::{Told, best_of, looked_at, node_at, tell_change, walk},
     Dfs,
 };
 use crate::{
-    Context, Error, Event, Flow, MaskedSeq, Particle, StepEvent,
+    Context, Event, Flow, MaskedSeq, Particle, StepEvent,
     population::{Node, tell_start},
     propose::purpose,
     run::{Concluded, Stepper},
@@ -154,21 +154,6 @@ impl Stepper for Descents {
     }
 
     fn conclude(&mut self, _: &mut Context<'_, '_>) -> Flow<Concluded> {
-        let finals = std::mem::take(&mut self.ends);
-        let better = |best: usize, end: usize| {
-            if finals[end].reward > finals[best].reward { end } else { best }
-        };
-        let best = (0..finals.len()).reduce(better).ok_or_else(|| Error::Invalid {
-            what: "dfs",
-            expected: "a path that has ended".into(),
-            got: "none".into(),
-        })?;
-        Ok(Concluded {
-            tokens: finals[best].tokens.clone(),
-            reward: Some(finals[best].reward),
-            log_p: None,
-            stopped: None,
-            finals,
-        })
+        best_of(std::mem::take(&mut self.ends), "dfs")
     }
 }

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use super::super::walk::{Told, tell_change, walk};
+use super::super::walk::{Told, best_of, tell_change, walk};
 use crate::{
-    Context, Error, Event, Flow, MaskedSeq, Particle, StepEvent,
+    Context, Event, Flow, MaskedSeq, Particle, StepEvent,
     population::{Node, tell_start},
     propose::purpose,
     resample::{LogWeights, draw_one},
@@ -274,21 +274,6 @@ impl Stepper for Tree {
     }
 
     fn conclude(&mut self, _: &mut Context<'_, '_>) -> Flow<Concluded> {
-        let finals = self.finals()?;
-        let better = |best: usize, i: usize| {
-            if finals[i].reward > finals[best].reward { i } else { best }
-        };
-        let best = (0..finals.len()).reduce(better).ok_or_else(|| Error::Invalid {
-            what: "tree",
-            expected: "a finished rollout".into(),
-            got: "none".into(),
-        })?;
-        Ok(Concluded {
-            tokens: finals[best].tokens.clone(),
-            reward: Some(finals[best].reward),
-            log_p: None,
-            stopped: None,
-            finals,
-        })
+        best_of(self.finals()?, "tree")
     }
 }
