@@ -22,7 +22,8 @@ Examples:
   treasure compare \"The movie\" --reward cola
   treasure serve
 
-Exit status: 0 done, 1 ran but the asked target was missed, 2 error, 130 interrupted with the best kept."
+Exit status: 0 done, 1 ran but the asked target was missed, 2 error,
+  130 interrupted with the best kept."
 )]
 pub struct Cli {
     /// What every command has.

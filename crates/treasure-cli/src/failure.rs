@@ -5,7 +5,10 @@
 
 use std::{error::Error, fmt};
 
+use clap::error::{ContextKind as Told, ErrorKind};
 use serde_json::{Value, json};
+#[cfg(feature = "eval")]
+use treasure::Hint as _;
 use treasure::{chain_of, flags};
 
 /// An error on its way to the user.
@@ -26,14 +29,45 @@ impl Failure {
         Self { chain: vec![message.to_string()], hint: None, kind: "request" }
     }
 
-    /// Arguments that are none: the message, then what the parser advises.
-    pub fn of_arguments(error: &clap::Error) -> Self {
-        let text = error.render().to_string();
-        let mut parts = text.trim().split("\n\n").map(str::trim);
-        let message = parts.next().unwrap_or_default().trim_start_matches("error: ");
-        let advice: Vec<&str> = parts.collect();
-        let failure = Self::new(message);
-        if advice.is_empty() { failure } else { failure.hint(advice.join("\n")) }
+    /// Arguments that `command` cannot be asked for, in our words.
+    pub fn of_arguments(error: &clap::Error, command: &str) -> Self {
+        use ErrorKind as Kind;
+        let told = |what| error.get(what).map(ToString::to_string).unwrap_or_default();
+        let (whole, got) = (told(Told::InvalidArg), told(Told::InvalidValue));
+        let arg = whole.split(" <").next().unwrap_or(&whole);
+        let refined = command.ends_with(" refine") && ["--length", "--min-length"].contains(&arg);
+        let message = match error.kind() {
+            Kind::InvalidValue if got.is_empty() => format!("{arg}: expected a value, got none"),
+            Kind::InvalidValue => {
+                format!("{arg}: expected one of {}, got {got:?}", told(Told::ValidValue))
+            }
+            Kind::ValueValidation => {
+                format!("{arg}: {}", error.source().map(ToString::to_string).unwrap_or_default())
+            }
+            Kind::UnknownArgument if refined => format!("{arg}: a finished text says it by itself"),
+            Kind::UnknownArgument => format!("{arg}: there is no such option or argument here"),
+            Kind::InvalidSubcommand => {
+                format!("{}: no such command", told(Told::InvalidSubcommand))
+            }
+            Kind::MissingRequiredArgument => format!("expected {whole}, got none"),
+            Kind::ArgumentConflict => {
+                format!("{arg}: cannot stand beside {}", told(Told::PriorArg))
+            }
+            kind => kind.to_string(),
+        };
+        let meant = [Told::SuggestedArg, Told::SuggestedValue, Told::SuggestedSubcommand].map(told);
+        let lists = format!("`{command} --help` lists what there is");
+        Self::new(message).hint(match (error.kind(), meant.iter().find(|one| !one.is_empty())) {
+            _ if refined => "leave it out: as many tokens are written as the text has".into(),
+            (_, Some(meant)) => format!("did you mean `{meant}`?"),
+            (Kind::ValueValidation, _) => format!("`{command} --help` says what it takes"),
+            (Kind::ArgumentConflict, _) => "leave one of them out".into(),
+            (Kind::MissingRequiredArgument, _) => format!("add it; `{command} --help` shows how"),
+            (Kind::UnknownArgument, _) => {
+                format!("{lists}; a text that begins with a dash comes after --")
+            }
+            _ => lists,
+        })
     }
 
     /// Says what was being done when it happened.
@@ -50,6 +84,11 @@ impl Failure {
         self
     }
 
+    /// What the user can do: every error says something.
+    fn advice(&self) -> &str {
+        self.hint.as_deref().unwrap_or("`treasure COMMAND --help` lists what there is")
+    }
+
     /// The messages in one line.
     pub fn line(&self) -> String {
         self.chain.join(": ")
@@ -60,7 +99,7 @@ impl Failure {
         json!({"error": {
             "message": self.chain.first(),
             "because": self.chain.get(1..).unwrap_or_default(),
-            "hint": self.hint,
+            "hint": self.advice(),
             "kind": self.kind,
         }})
     }
@@ -69,32 +108,20 @@ impl Failure {
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let error: &(dyn Error + 'static) = &error;
+        let hint = None;
         // A failed experiment has put the hint of its cause together with how to go on.
-        let hint = hint_of_experiment(error).or_else(|| treasure::hint_of(error));
+        #[cfg(feature = "eval")]
+        let hint = hint
+            .or_else(|| Some(error.downcast_ref::<treasure_eval::Error>()?.hint()?.into_owned()));
+        let hint: Option<String> = hint.or_else(|| treasure::hint_of(error));
         let mut causes = std::iter::successors(Some(error), |&error| error.source());
         let kind = causes.find_map(|error| error.downcast_ref::<treasure::Error>());
         Self {
             chain: chain_of(error).iter().map(|message| flags::in_message(message)).collect(),
-            hint: hint.map(|hint| {
-                flags::in_hint(&hint)
-                    .replace("resume the run", "run the same command with --resume")
-                    .replace("name a file of keys", "name a file of keys (--api-key-file)")
-                    .replace("say that it is open to all", "say that it is open to all (--open)")
-            }),
+            hint: hint.map(|hint| flags::in_hint(&hint)),
             kind: kind.map_or("request", |own| own.kind().name()),
         }
     }
-}
-
-#[cfg(feature = "eval")]
-fn hint_of_experiment(error: &(dyn Error + 'static)) -> Option<String> {
-    use treasure::Hint as _;
-    Some(error.downcast_ref::<treasure_eval::Error>()?.hint()?.into_owned())
-}
-
-#[cfg(not(feature = "eval"))]
-fn hint_of_experiment(_: &(dyn Error + 'static)) -> Option<String> {
-    None
 }
 
 impl fmt::Display for Failure {
@@ -105,10 +132,7 @@ impl fmt::Display for Failure {
                 _ => writeln!(f, "  because: {}", message.replace('\n', "\n  "))?,
             }
         }
-        if let Some(hint) = &self.hint {
-            write!(f, "\nhint: {hint}\n")?;
-        }
-        Ok(())
+        write!(f, "\nhint: {}\n", self.advice())
     }
 }
 

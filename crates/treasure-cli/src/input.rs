@@ -20,17 +20,27 @@ pub fn entries(path: &Path) -> Outcome<Vec<Entry>> {
     Ok(Entry::read_lines(&content, &path.display().to_string())?)
 }
 
-/// The finished texts of a file; `-` is standard input, whose rows begin with a brace.
-pub fn finished(path: &Path) -> Outcome<Vec<Entry>> {
-    let content = read(path)?;
+/// The finished texts of a file and of a command line, where `-` is standard input.
+pub fn finished(file: Option<&Path>, written: &[String]) -> Outcome<Vec<Entry>> {
+    let mut texts = file.map_or(Ok(Vec::new()), texts)?;
+    for text in written {
+        match text.as_str() {
+            "-" => texts.extend(self::texts(Path::new("-"))?),
+            text => texts.push(Entry::finished(text)),
+        }
+    }
+    Ok(texts)
+}
+
+/// The finished texts of a file; standard input may hold rows too, which begin with a brace.
+fn texts(path: &Path) -> Outcome<Vec<Entry>> {
+    let content = read(path).map_err(|failure| {
+        failure
+            .hint("--file takes one text a line, or rows with `text` in a file that ends in .jsonl")
+    })?;
     let rows = path.extension().is_some_and(|extension| extension == "jsonl")
         || path.as_os_str() == "-" && content.trim_start().starts_with('{');
     Ok(treasure::read_finished(&content, &path.display().to_string(), rows)?)
-}
-
-/// The finished texts of a file alone.
-pub fn texts(path: &Path) -> Outcome<Vec<String>> {
-    Ok(finished(path)?.into_iter().filter_map(|entry| entry.text).collect())
 }
 
 /// The whole content of a file; `-` is standard input.

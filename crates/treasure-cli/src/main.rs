@@ -21,7 +21,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _, error::ErrorKind};
 
 use cli::{Cli, Command};
 use failure::{Failure, Outcome};
@@ -38,7 +38,8 @@ enum Verdict {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let read = numbers(Cli::command()).try_get_matches();
+    let cli = match read.and_then(|given| Cli::from_arg_matches(&given)) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
@@ -46,28 +47,50 @@ fn main() -> ExitCode {
         Ok(Verdict::Done) => ExitCode::SUCCESS,
         Ok(Verdict::Missed) => ExitCode::from(1),
         Ok(Verdict::Interrupted) => ExitCode::from(130),
-        Err(failure) => {
-            // That nobody reads standard error is no reason to panic.
-            let _ = write!(io::stderr(), "{failure}");
-            if cli.common.json {
-                let _ = writeln!(io::stdout(), "{}", failure.to_json());
-            }
-            ExitCode::from(2)
-        }
+        Err(failure) => fail(&failure.to_string(), &failure, cli.common.json),
     }
+}
+
+/// Lets every option see a negative number, so that it can say what it expects instead.
+fn numbers(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| {
+        let takes = arg.get_long().is_some() && arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes)
+    });
+    command.mut_subcommands(numbers)
+}
+
+/// Says what went wrong; that nobody reads standard error is no reason to panic.
+fn fail(words: &str, failure: &Failure, json: bool) -> ExitCode {
+    let _ = write!(io::stderr(), "{words}");
+    if json {
+        let _ = writeln!(io::stdout(), "{}", failure.to_json());
+    }
+    ExitCode::from(2)
 }
 
 /// Says what is wrong with the arguments, or gives the help that they ask for.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
-    if !error.use_stderr() {
-        return ExitCode::SUCCESS;
+    // Not parsed, so looked for: which command it is, and whether errors are to be JSON.
+    let (mut command, mut name, mut json) = (Cli::command(), String::from("treasure"), false);
+    for arg in std::env::args_os().skip(1).take_while(|arg| arg != "--") {
+        json |= arg == "--json";
+        if let Some(next) = command.find_subcommand(&arg).cloned() {
+            name = format!("{name} {}", next.get_name());
+            command = next;
+        }
     }
-    // Not parsed, so looked for: whoever asked for JSON gets its errors as JSON.
-    if std::env::args_os().skip(1).take_while(|arg| arg != "--").any(|arg| arg == "--json") {
-        let _ = writeln!(io::stdout(), "{}", Failure::of_arguments(error).to_json());
+    let failure = Failure::of_arguments(error, &name);
+    match error.kind() {
+        _ if !error.use_stderr() => {
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            fail(&error.render().to_string(), &failure, json)
+        }
+        _ => fail(&failure.to_string(), &failure, json),
     }
-    ExitCode::from(2)
 }
 
 fn run(cli: &Cli) -> Outcome<Verdict> {

@@ -4,14 +4,24 @@ pub mod common;
 pub mod request;
 pub mod sizes;
 
-use std::num::NonZeroUsize;
+use std::{num::NonZeroUsize, str::FromStr};
 
 use treasure::Bound;
 
-/// A number of at least 1, refused with words that say so.
+/// A whole number.
+pub fn whole<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0, got {text:?}"))
+}
+
+/// A whole number of at least 1.
 pub fn positive(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse::<NonZeroUsize>()
-        .map_err(|_| format!("expected a whole number from 1 to {}, got {text:?}", usize::MAX))
+    text.parse().map_err(|_| format!("expected a whole number from 1, got {text:?}"))
+}
+
+/// A number.
+pub fn number(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| format!("expected a number, got {text:?}"))
 }
 
 /// A time in seconds, within the bound of a deadline.

@@ -103,14 +103,79 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// An option that cannot be read: what was expected of it, from the words of whoever read it.
+    pub fn option(option: &str, got: serde_json::Value, why: &serde_json::Error) -> Self {
+        Self::Option { option: option.into(), got, message: expected_by(&why.to_string()) }
+    }
+}
+
+/// What was expected, without what came and without the names of types.
+fn expected_by(message: &str) -> String {
+    let expected = match message.rsplit_once(", expected ") {
+        Some((came, expected)) if came.starts_with("invalid ") || came.starts_with("unknown ") => {
+            expected
+        }
+        _ => match message.split_once("expected ") {
+            Some((_, rest)) => rest.split_once(", got ").map_or(rest, |(expected, _)| expected),
+            None if message.starts_with("data did not match") => "a value of another kind",
+            None => return message.to_owned(),
+        },
+    };
+    let plain = match expected {
+        "f64" | "f32" => "a number",
+        "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number from 0",
+        "a boolean" => "true or false",
+        other => other,
+    };
+    format!("expected {plain}")
+}
+
 impl Hint for Error {
     fn hint(&self) -> Option<Cow<'_, str>> {
-        let Self::Stopped { reason, .. } = self else { return None };
+        let reason = match self {
+            Self::Stopped { reason, .. } => reason,
+            Self::Option { .. } => return Some(DEFAULT.into()),
+            Self::Invalid { what, .. } => {
+                let is_option = !Method::with_option(&what.replace(' ', "_")).is_empty();
+                return is_option.then_some(DEFAULT.into());
+            }
+            _ => return None,
+        };
         Some(Cow::Borrowed(match reason {
             StopReason::MaxNfe => "raise max_nfe: not even one prediction was made",
             StopReason::MaxRewardCalls => "raise max_reward_calls",
             StopReason::Deadline => "raise max_seconds",
             _ => "let it run a little longer",
         }))
+    }
+}
+
+/// What can be done about any option.
+const DEFAULT: &str = "leave it out for the default";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_expected_is_said_once_and_in_plain_words() {
+        for (told, expected) in [
+            ("order: expected uniform, confidence, got \"random\"", "expected uniform, confidence"),
+            ("invalid type: string \"a, expected b\", expected f64", "expected a number"),
+            ("invalid value: integer `-1`, expected usize", "expected a whole number from 0"),
+            ("unknown variant `x`, expected `a` or `b`", "expected `a` or `b`"),
+            ("width: expected at least 1, got 0", "expected at least 1"),
+            ("missing field `a`", "missing field `a`"),
+        ] {
+            assert_eq!(expected_by(told), expected);
+        }
+    }
+
+    #[test]
+    fn every_wrong_option_has_a_hint() {
+        let invalid = |what| Error::Invalid { what, expected: "more".into(), got: "less".into() };
+        assert!(invalid("min p").hint().is_some() && invalid("prior").hint().is_some());
+        assert!(invalid("selection").hint().is_none());
     }
 }

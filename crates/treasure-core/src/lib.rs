@@ -1,6 +1,7 @@
 //! The search: masked sequences, schedules, proposals, values, selections and methods.
 //!
-//! This crate knows no model, no text, no file and no clock of its own. A search method sees a
+//! This crate knows no model and no file, and of a text no more than a [`View`]. A search has no clock but
+//! the one it is handed; the [`Batcher`] alone reads the time, to share it out. A search method sees a
 //! [`Denoiser`] and a [`Reward`] only through a [`Problem`], so costs cannot be miscounted.
 //!
 //! ```text

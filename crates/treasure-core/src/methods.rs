@@ -287,15 +287,11 @@ impl Method {
                 if before.is_none() && !plain.could_have(key) {
                     return Err(Error::NoUse { method: name.into(), option: key.clone() });
                 }
-                let message = error.to_string();
-                return Err(Error::Option { option: key.clone(), got: value.clone(), message });
+                return Err(Error::option(key, value.clone(), &error));
             }
         }
-        let method = with(&options).map_err(|error| Error::Option {
-            option: name.into(),
-            got: options.clone().into(),
-            message: error.to_string(),
-        })?;
+        let method =
+            with(&options).map_err(|error| Error::option(name, options.clone().into(), &error))?;
         // What the method does not give back, it had no use for.
         let kept = method.options();
         if let Some(option) = given.keys().find(|key| !kept.contains_key(*key)) {

@@ -232,7 +232,8 @@ impl Config {
     /// A config from its text; `name` is for messages.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
         let config: Self = toml::from_str(text)
-            .map_err(|error| Error::Config { name: name.into(), message: error.to_string() })?;
+            .map_err(|error| error.to_string().trim_end().to_owned())
+            .map_err(|message| Error::Config { name: name.into(), message })?;
         config.check(name)?;
         Ok(config)
     }

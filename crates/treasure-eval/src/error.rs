@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, io, path::PathBuf};
 
-use treasure::Hint;
+use treasure::{Hint, nearest};
 
 /// The result of an evaluation operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -96,6 +96,14 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
+    /// A file that is no trace.
+    #[error("{}: expected a trace, which begins with its schema, got {got}", path.display())]
+    NoTrace {
+        /// The file.
+        path: PathBuf,
+        /// What it begins with.
+        got: String,
+    },
     /// A merge without all rows, or with some twice.
     #[error("{}: cannot merge: {message}", path.display())]
     Merge {
@@ -137,15 +145,30 @@ impl Hint for Error {
             Self::UnknownPreset { .. } => {
                 "a config of your own is given by its path, ./my.toml".into()
             }
-            Self::Method { cause, .. } | Self::Search(cause) => return cause.hint(),
+            Self::Method { cause, .. } | Self::Search(cause) => {
+                return treasure::hint_of(cause).map(Cow::Owned);
+            }
+            Self::Config { message, .. } => of_config(message),
+            Self::NoTrace { .. } => "write one as the trace of a search".into(),
+            Self::Invalid { what, .. } if what == "prompts" => {
+                r#"for more, name a JSON Lines file in the config: prompts = "mine.jsonl""#.into()
+            }
+            Self::Invalid { what, .. } if what == "continuations" => "take another number".into(),
+            Self::Invalid { .. } => PAGE.into(),
             Self::Io { source, .. } if no_room(source.kind()) => {
                 "make room on the disk or in the quota, then resume the run".into()
             }
-            Self::Io { action: "reading", source, .. }
-                if source.kind() == io::ErrorKind::NotFound =>
-            {
-                "make the run first, into this folder".into()
+            Self::Io { action: "reading prompts", .. } => {
+                "the path of a prompts file is relative to the folder of the config".into()
             }
+            Self::Io { action: "reading", source, .. } => match source.kind() {
+                io::ErrorKind::NotFound => "make the run first, into this folder".into(),
+                io::ErrorKind::NotADirectory => {
+                    "name the folder of a run; a trace is shown by `treasure trace view FILE`".into()
+                }
+                _ => WRITE.into(),
+            },
+            Self::Io { .. } => WRITE.into(),
             Self::OtherPlan { .. } => {
                 "choose another folder; its run may reuse what both have in common".into()
             }
@@ -165,8 +188,27 @@ impl Hint for Error {
                 let resume = "when the cause is gone, resume the run";
                 source.hint().map_or(resume.into(), |hint| format!("{hint}; {resume}").into())
             }
-            _ => return None,
+            Self::Figure { .. } => "the samples are kept: draw it again from them".into(),
         })
+    }
+}
+
+const PAGE: &str = "docs/experiments.md says what a config holds";
+const WRITE: &str = "see that the path is right and that it may be read or written";
+
+/// What can be done about a config, from what is wrong with it.
+fn of_config(message: &str) -> Cow<'static, str> {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match (message.contains("unknown field"), &quoted[..]) {
+        (true, [unknown, known @ ..]) => match nearest(unknown, known.iter().copied()) {
+            Some(near) => format!("did you mean {near}? {PAGE}").into(),
+            None => PAGE.into(),
+        },
+        _ if message.starts_with("cannot be read") => {
+            "name a preset, or a config by its path from the folder that you are in".into()
+        }
+        _ if message.starts_with("size:") => "run a size that is there, or write its table".into(),
+        _ => PAGE.into(),
     }
 }
 
@@ -191,5 +233,21 @@ pub(crate) fn at(
 impl From<treasure::core::Error> for Error {
     fn from(error: treasure::core::Error) -> Self {
         Self::Search(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_config_is_told_the_nearest_key_or_where_the_keys_are() {
+        let told =
+            of_config("TOML parse error\nunknown field `lenght`, expected `length`, `steps`");
+        assert_eq!(told, format!("did you mean length? {PAGE}"));
+        assert_eq!(of_config("missing field `seed`"), PAGE);
+        assert!(
+            of_config("size: expected [size.quick], got none").contains("a size that is there")
+        );
     }
 }

@@ -130,9 +130,12 @@ pub struct Overrides {
 impl Plan {
     /// The plan of a config at a size.
     pub fn new(config: &Config, size: Size, overrides: &Overrides) -> Result<Self> {
-        let settings = config.size.get(&size).ok_or_else(|| Error::Config {
-            name: config.name.clone(),
-            message: format!("size: expected [size.{}], got none", size.name()),
+        let settings = config.size.get(&size).ok_or_else(|| {
+            let there = config.size.keys().map(|size| format!("[size.{}]", size.name()));
+            let there = there.collect::<Vec<_>>().join(", ");
+            let got = if there.is_empty() { "none" } else { there.as_str() };
+            let message = format!("size: expected [size.{}], got {got}", size.name());
+            Error::Config { name: config.name.clone(), message }
         })?;
         let (all, usual) = match &settings.prompts {
             Prompts::First(count) => (presets::prompts(), *count),

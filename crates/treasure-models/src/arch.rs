@@ -24,6 +24,7 @@ mod roberta_cls;
 
 pub(crate) use family::detect;
 pub use family::{Family, Role};
+pub(crate) use mdlm::sigma_at;
 
 use std::sync::Arc;
 

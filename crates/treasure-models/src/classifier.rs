@@ -155,13 +155,6 @@ impl Classifier {
         Ok(cut)
     }
 
-    /// One log-probability per label and text.
-    pub fn log_probs(&self, texts: &[&str]) -> Result<Vec<Vec<f64>>> {
-        let ids = texts.par_iter().map(|text| self.ids(text)).collect::<Result<Vec<_>>>()?;
-        let views: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
-        self.log_probs_ids(&views)
-    }
-
     /// One log-probability per label and sequence of ids, taken as they are.
     pub fn log_probs_ids(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f64>>> {
         let logits = self.logits_ids(batch)?;

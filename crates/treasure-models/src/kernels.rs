@@ -2,7 +2,7 @@
 //!
 //! Every result is summed in one fixed order, so a row comes out bitwise the same alone, in any batch and
 //! at any thread count. But for the mapping of files (`source/mapping.rs`) all `unsafe` code of the crate is
-//! here, and nothing outside the crate can call it:
+//! here, and nothing outside the crate can call it but, with the feature `bench`, `register_flops`:
 //! what a kernel takes for granted is promised by types that only this crate makes ([`Isa`], [`Segments`]).
 
 mod amx;

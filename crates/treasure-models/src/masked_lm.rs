@@ -3,25 +3,22 @@
 //! Guarantees: the head runs only on rows that are asked about; the mask token and padding rows of the
 //! embedding have no mass; answers are bitwise independent of the batch.
 
+mod sorted;
+
 use std::sync::OnceLock;
 
-use treasure_core::{
-    Answer, At, Candidate, Denoiser, Draw, Encoding, Facts, MaskedSeq, Question, State, TokenId,
-};
-
+use sorted::Sorted;
+use treasure_core::{Answer, Denoiser, Encoding, Facts, MaskedSeq, Question, State, TokenId};
 use treasure_text::{ChatTemplate, Detokenize, TextModel, Tokenizer};
 
 use crate::{
     Error, Family, LoadOptions, Resolver, Result, Role, Source,
-    arch::Shift,
+    arch::{Shift, sigma_at},
     describe::Description,
     exec::{self, Executor, Keep, Past, Runner, Sequence},
     load::{self, Loaded, Opened},
     stack::Reader,
 };
-
-/// Smallest survival probability of the log-linear schedule, hard-wired in mdlm.
-const LOG_LINEAR_EPS: f64 = 1e-3;
 
 /// A masked diffusion model or masked language model.
 #[derive(Debug)]
@@ -142,11 +139,6 @@ impl MaskedLm {
     /// Whether position 0 has no prediction and must be given (DiffuGPT, DiffuLLaMA).
     pub fn needs_first_token(&self) -> bool {
         self.shift == Shift::FirstGiven
-    }
-
-    /// The noise level of a diffusion time under mdlm's log-linear schedule: `σ(t) = −ln(1 − (1 − ε) t)`.
-    pub fn sigma_at(t: f64) -> f64 {
-        -(-(1.0 - LOG_LINEAR_EPS) * t).ln_1p()
     }
 
     /// Runs the network at a given noise level instead of a time.
@@ -285,141 +277,6 @@ impl MaskedLm {
     }
 }
 
-/// What is asked about one masked position.
-#[derive(Default)]
-struct Ask {
-    index: usize,
-    banned: Vec<TokenId>,
-    best: bool,
-    top: usize,
-    normaliser: bool,
-    draws: Vec<f64>,
-    tokens: Vec<TokenId>,
-    /// Whether all logits are wanted.
-    whole: bool,
-}
-
-/// A question, sorted by position.
-struct Sorted<'a> {
-    rows: &'a Rows,
-    asks: Vec<Ask>,
-    slots: std::collections::BTreeMap<usize, usize>,
-}
-
-impl<'a> Sorted<'a> {
-    fn new(question: &Question<'a>, never: &[TokenId]) -> Result<Self> {
-        let rows: &Rows = question
-            .encoding
-            .downcast()
-            .ok_or_else(|| Error::expected("encoding", "one made by this model", "another"))?;
-        if !question.seq.masked().eq(rows.positions.iter().copied()) {
-            return Err(Error::expected("question", "the sequence that was encoded", "another"));
-        }
-        let mut sorted = Sorted { rows, asks: Vec::new(), slots: Default::default() };
-        let want = &question.want;
-        if want.argmax {
-            for position in question.seq.masked() {
-                let ask = sorted.at(position, question, never)?;
-                ask.best = true;
-                ask.normaliser |= want.confidence;
-            }
-        }
-        for At { position, k } in want.top {
-            let ask = sorted.at(*position, question, never)?;
-            ask.top = ask.top.max(*k);
-            ask.normaliser = true;
-        }
-        for Draw { position, u, .. } in want.draws {
-            sorted.at(*position, question, never)?.draws.push(*u);
-        }
-        for (position, token) in want.logprobs {
-            let ask = sorted.at(*position, question, never)?;
-            ask.tokens.push(*token);
-            ask.normaliser = true;
-        }
-        for position in want.rows {
-            sorted.at(*position, question, never)?.whole = true;
-        }
-        Ok(sorted)
-    }
-
-    fn at(
-        &mut self,
-        position: usize,
-        question: &Question<'_>,
-        never: &[TokenId],
-    ) -> Result<&mut Ask> {
-        if let Some(&slot) = self.slots.get(&position) {
-            return Ok(&mut self.asks[slot]);
-        }
-        let index = self.rows.positions.binary_search(&position).map_err(|_| {
-            Error::expected("question", "a masked position", format!("position {position}"))
-        })?;
-        let mut banned = question.bans.at(position);
-        banned.extend_from_slice(never);
-        banned.sort_unstable();
-        banned.dedup();
-        self.slots.insert(position, self.asks.len());
-        self.asks.push(Ask { index, banned, ..Ask::default() });
-        let last = self.asks.len() - 1;
-        Ok(&mut self.asks[last])
-    }
-
-    fn assemble(
-        &self,
-        question: &Question<'_>,
-        answers: &mut impl Iterator<Item = exec::RowAnswer>,
-    ) -> Result<Answer> {
-        let given: Vec<exec::RowAnswer> = answers.take(self.asks.len()).collect();
-        let of = |position: usize| &given[self.slots[&position]];
-        let nothing = |position: usize| {
-            Error::expected(format!("position {position}"), "an allowed token", "all banned")
-        };
-        let normaliser = |position: usize| of(position).normaliser.unwrap_or(f64::NAN);
-        let want = &question.want;
-        let mut answer = Answer::default();
-        if want.argmax {
-            for position in question.seq.masked() {
-                let (token, logit) = of(position).best.ok_or_else(|| nothing(position))?;
-                answer.argmax.push(token);
-                if want.confidence {
-                    answer.confidence.push(f64::from(logit) - normaliser(position));
-                }
-            }
-        }
-        for At { position, k } in want.top {
-            let candidates = of(*position).top.iter().take(*k).map(|&(token, logit)| Candidate {
-                token,
-                logprob: f64::from(logit) - normaliser(*position),
-            });
-            answer.top.push(candidates.collect());
-        }
-        let mut drawn = vec![0; self.asks.len()];
-        for Draw { position, .. } in want.draws {
-            let slot = self.slots[position];
-            let token = given[slot].draws.get(drawn[slot]).ok_or_else(|| nothing(*position))?;
-            drawn[slot] += 1;
-            answer.draws.push(*token);
-        }
-        let mut listed = vec![0; self.asks.len()];
-        for (position, _) in want.logprobs {
-            let slot = self.slots[position];
-            let logit = given[slot].logits.get(listed[slot]).copied().unwrap_or(f32::NEG_INFINITY);
-            listed[slot] += 1;
-            answer.logprobs.push(if logit == f32::NEG_INFINITY {
-                f64::NEG_INFINITY
-            } else {
-                f64::from(logit) - normaliser(*position)
-            });
-        }
-        for position in want.rows {
-            let slot = self.slots[position];
-            answer.rows.push(given[slot].logits[self.asks[slot].tokens.len()..].to_vec());
-        }
-        Ok(answer)
-    }
-}
-
 impl Detokenize for MaskedLm {
     fn decode(&self, ids: &[TokenId]) -> treasure_text::Result<String> {
         self.tokenizer()?.decode(ids)
@@ -487,7 +344,7 @@ impl Denoiser for MaskedLm {
 /// States at the noise levels of their times.
 fn levels<'a>(batch: &[State<'a>]) -> Result<Vec<(&'a MaskedSeq, f32)>> {
     let level = |state: &State<'a>| match (0.0..=1.0).contains(&state.t) {
-        true => Ok((state.seq, MaskedLm::sigma_at(state.t) as f32)),
+        true => Ok((state.seq, sigma_at(state.t) as f32)),
         false => Err(Error::expected("time", "from 0 to 1", state.t)),
     };
     batch.iter().map(level).collect()

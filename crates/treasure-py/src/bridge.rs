@@ -14,7 +14,7 @@ use std::{
 
 use treasure::{
     core::{Answer, TokenId},
-    rewards::{Error, Result, TextReward, Window},
+    rewards::{Error, Result, TextReward},
 };
 
 /// How Python answers: with a value, or with words about what went wrong.
@@ -166,8 +166,8 @@ impl TextReward for Callable {
         self.bridge.ask(ask).map_err(|message| Error::reward(format!("own:{}", self.name), message))
     }
 
-    /// All of it. A search asks while it writes a batch down, so that Python can wake meanwhile.
-    fn window(&self, _: &str) -> Result<Window> {
+    /// Python wakes while the search still writes the batch down.
+    fn prepare(&self) {
         if self.bridge.alone {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             if told.is_none_or(|told| told.elapsed() > AT_ONCE) {
@@ -175,7 +175,6 @@ impl TextReward for Callable {
                 self.bridge.tell_soon();
             }
         }
-        Ok(Window::Whole)
     }
 
     fn batch_size(&self) -> Option<usize> {

@@ -1,10 +1,6 @@
 //! What can be asked of an engine, and how it is done on a thread without Python.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    ops::ControlFlow,
-    sync::{Mutex, PoisonError, atomic::AtomicBool},
-};
+use std::{collections::BTreeMap, ops::ControlFlow, sync::atomic::AtomicBool};
 
 use serde_json::{Map, Value, json};
 use treasure::{
@@ -203,8 +199,13 @@ fn compare(
 }
 
 /// Tells a finished sample, or that it failed.
-fn tell(session: &Session, plans: &[Plan], jobs: &[Job], bridge: &Bridge) -> impl Fn(usize, Made) {
-    move |index, (made, nodes)| {
+fn tell(
+    session: &Session,
+    plans: &[Plan],
+    jobs: &[Job],
+    bridge: &Bridge,
+) -> impl Fn(usize, Result<Sample>) {
+    move |index, made| {
         let row = made.and_then(|sample| {
             let row = serde_json::to_string(&sample)
                 .map_err(|error| Error::request(format!("row: {error}")))?;
@@ -213,17 +214,15 @@ fn tell(session: &Session, plans: &[Plan], jobs: &[Job], bridge: &Bridge) -> imp
         bridge.tell(match row {
             Ok((row, mut sample)) => {
                 let plan = jobs.get(index).and_then(|job| plans.get(job.plan));
-                let nodes = nodes.or(sample.tree.take());
-                let tree = plan.zip(nodes).and_then(|(plan, nodes)| tree(session, plan, &nodes));
+                let tree = plan
+                    .zip(sample.tree.take())
+                    .and_then(|(plan, nodes)| tree(session, plan, &nodes));
                 Message::Done { job: index, row, tree, trace: sample.trace }
             }
             Err(error) => Message::Failed { job: index, error },
         });
     }
 }
-
-/// A sample, and its nodes where they were gathered beside it.
-type Made = (Result<Sample>, Option<Vec<NodeEvent>>);
 
 fn generate(
     session: &Session,
@@ -241,6 +240,8 @@ fn generate(
         }
         ControlFlow::Continue(())
     };
+    let look =
+        Watch { cancel: Some(cancel), trace: show.trace, tree: show.tree, ..Watch::default() };
     if let [job] = jobs {
         let Some(plan) = plans.get(job.plan) else {
             return Err(Error::request(format!("job: there is no plan {}", job.plan)));
@@ -255,28 +256,17 @@ fn generate(
         let watch = Watch {
             frames: if show.frames { Some(&mut frame) } else { None },
             events: if show.steps { Some(&mut events) } else { None },
-            cancel: Some(cancel),
-            trace: show.trace,
-            tree: show.tree,
+            ..look
         };
-        tell(0, (session.run(plan, job, watch), None));
+        tell(0, session.run(plan, job, watch));
         return Ok(());
     }
-    let trees: Mutex<HashMap<usize, Vec<NodeEvent>>> = Mutex::default();
-    let see = |index: usize, event: &Event| {
-        if let (true, Event::Node(node)) = (show.tree, event) {
-            let mut trees = trees.lock().unwrap_or_else(PoisonError::into_inner);
-            trees.entry(index).or_default().push(node.clone());
-        }
-        step(index, event)
-    };
     let mut done = |index: usize, made: Result<Sample>| {
-        let nodes = trees.lock().unwrap_or_else(PoisonError::into_inner).remove(&index);
         let failed = made.as_ref().is_err_and(|error| !error.is_interrupted());
-        tell(index, (made, nodes));
+        tell(index, made);
         if failed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    session.run_all(plans, jobs, Some(cancel), show.trace, &see, &mut done)
+    session.run_all(plans, jobs, &look, &step, &mut done)
 }
 
 /// The nodes of a search with the texts of their tokens, as JSON.

@@ -42,20 +42,20 @@ impl Rewards {
 
     /// Builds one reward of a specification, without the run's memory.
     pub fn leaf(&self, name: &str, leaf: &Leaf) -> Result<Arc<dyn TextReward>> {
+        let model = leaf.checkpoint().unwrap_or_default();
         Ok(match leaf {
-            Leaf::Judge(judge, value) => self.judge(name, *judge, *value)?,
-            Leaf::Perplexity => self.scorer(name, "pocket/scorer")?,
-            Leaf::Classifier { model, label, value } => {
+            Leaf::Judge(judge, value) => self.judge(name, &model, *judge, *value)?,
+            Leaf::Perplexity | Leaf::Scorer { .. } => self.scorer(name, &model)?,
+            Leaf::Classifier { label, value, .. } => {
                 let window = match self.options.conventions {
                     Conventions::Plain => None,
                     Conventions::Fk => Some(options::FK_CLASSIFIER_TOKENS),
                 };
-                let classifier = self.classifier(name, model)?;
+                let classifier = self.classifier(name, &model)?;
                 Arc::new(ClassifierReward::new(name, classifier, label.as_deref(), *value, window)?)
             }
-            Leaf::Scorer { model } => self.scorer(name, model)?,
-            Leaf::Nelbo { model } => {
-                let model = self.store.denoiser(model, &self.options.load);
+            Leaf::Nelbo { .. } => {
+                let model = self.store.denoiser(&model, &self.options.load);
                 let model =
                     model.map_err(|error| failed(name, "cannot load the denoiser", error))?;
                 Arc::new(NelboReward::new(name, model))
@@ -84,7 +84,13 @@ impl Rewards {
         })
     }
 
-    fn judge(&self, name: &str, judge: Judge, value: ValueKind) -> Result<Arc<dyn TextReward>> {
+    fn judge(
+        &self,
+        name: &str,
+        model: &str,
+        judge: Judge,
+        value: ValueKind,
+    ) -> Result<Arc<dyn TextReward>> {
         let window = match (self.options.conventions, judge) {
             (Conventions::Plain, _) => None,
             (Conventions::Fk, Judge::Positive | Judge::Neutral | Judge::Negative) => {
@@ -92,7 +98,7 @@ impl Rewards {
             }
             (Conventions::Fk, _) => Some(options::FK_CLASSIFIER_TOKENS),
         };
-        let classifier = self.classifier(name, &format!("pocket/{}", judge.model()))?;
+        let classifier = self.classifier(name, model)?;
         let label = match judge {
             Judge::Positive => "positive",
             Judge::Neutral => "neutral",

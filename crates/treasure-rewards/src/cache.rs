@@ -5,10 +5,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use lru::LruCache;
@@ -27,8 +24,6 @@ const ENTRY_OVERHEAD: usize = 96;
 pub struct RunCache {
     inner: Vec<Arc<dyn TextReward>>,
     memory: Mutex<Memory>,
-    hits: AtomicU64,
-    misses: AtomicU64,
 }
 
 /// Scored texts, the longest unused forgotten first.
@@ -64,19 +59,7 @@ impl RunCache {
         Self {
             inner: vec![inner],
             memory: Mutex::new(Memory { texts: LruCache::unbounded(), bytes: 0, limit: bytes }),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
         }
-    }
-
-    /// How many texts were answered from memory.
-    pub fn hits(&self) -> u64 {
-        self.hits.load(Ordering::Relaxed)
-    }
-
-    /// How many texts went to the reward.
-    pub fn misses(&self) -> u64 {
-        self.misses.load(Ordering::Relaxed)
     }
 
     fn inner(&self) -> &dyn TextReward {
@@ -95,6 +78,7 @@ impl TextReward for RunCache {
     }
 
     fn score(&self, texts: &[&str]) -> Result<Vec<f64>> {
+        // Cut for the widest of several rewards before; this one may look at less, and then at equal texts.
         let keys: Vec<&str> =
             texts.iter().map(|text| window::seen(&self.inner, text)).collect::<Result<_>>()?;
         let mut values = vec![None; keys.len()];
@@ -110,8 +94,6 @@ impl TextReward for RunCache {
                 }
             }
         }
-        self.misses.fetch_add(missing.len() as u64, Ordering::Relaxed);
-        self.hits.fetch_add((keys.len() - missing.len()) as u64, Ordering::Relaxed);
         let fresh = if missing.is_empty() { Vec::new() } else { self.inner().score(&missing)? };
         if fresh.len() != missing.len() {
             let message = format!("expected {} numbers, got {}", missing.len(), fresh.len());
@@ -138,6 +120,10 @@ impl TextReward for RunCache {
 
     fn is_rule(&self) -> bool {
         self.inner().is_rule()
+    }
+
+    fn prepare(&self) {
+        self.inner().prepare();
     }
 
     fn window(&self, text: &str) -> Result<Window> {

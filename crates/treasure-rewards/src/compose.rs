@@ -236,6 +236,10 @@ impl TextReward for Composite {
         matches!((&self.root, self.leaves.as_slice()), (Expr::Leaf(_), [only]) if only.is_rule())
     }
 
+    fn prepare(&self) {
+        self.leaves.iter().for_each(|leaf| leaf.prepare());
+    }
+
     fn window(&self, text: &str) -> Result<Window> {
         match self.leaves.as_slice() {
             [only] => only.window(text),

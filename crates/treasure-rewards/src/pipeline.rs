@@ -54,11 +54,6 @@ impl Pipeline {
         &self.reward
     }
 
-    /// The fixed text and the holes.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
     /// The text a complete sequence stands for, untouched by windows and clean-up.
     pub fn render(&self, tokens: &[TokenId]) -> Result<Rendered> {
         Ok(self.layout.render(self.detokenizer.as_ref(), tokens, &self.eos, None)?)
@@ -70,6 +65,7 @@ impl Pipeline {
             self.layout.render(self.detokenizer.as_ref(), tokens, &self.eos, self.options.trim)?;
         let text =
             if self.options.clean_up { clean_up_spaces(&rendered.text) } else { rendered.text };
+        // What no reward looks at makes no new view; each cache cuts again, to what its own looks at.
         let seen = self.reward.seen(&text)?.len();
         Ok(if seen == text.len() { text } else { text[..seen].into() })
     }
@@ -88,6 +84,7 @@ impl Reward for Pipeline {
     }
 
     fn view(&self, tokens: &[TokenId]) -> treasure_core::Result<View> {
+        self.reward.prepare();
         Ok(View::Text(self.scored_text(tokens)?.into()))
     }
 
@@ -121,16 +118,14 @@ impl Reward for Composite {
 }
 
 fn score_views(reward: &Composite, batch: &[&View]) -> treasure_core::Result<Vec<f64>> {
-    {
-        let texts = batch.iter().map(|view| match view {
-            View::Text(text) => Ok(text.as_ref()),
-            View::Tokens(tokens) => Err(treasure_core::Error::Invalid {
-                what: "reward view",
-                expected: "text made by this reward".into(),
-                got: format!("{} token ids", tokens.len()),
-            }),
-        });
-        let texts = texts.collect::<treasure_core::Result<Vec<&str>>>()?;
-        Ok(TextReward::score(reward, &texts)?)
-    }
+    let texts = batch.iter().map(|view| match view {
+        View::Text(text) => Ok(text.as_ref()),
+        View::Tokens(tokens) => Err(treasure_core::Error::Invalid {
+            what: "reward view",
+            expected: "text made by this reward".into(),
+            got: format!("{} token ids", tokens.len()),
+        }),
+    });
+    let texts = texts.collect::<treasure_core::Result<Vec<&str>>>()?;
+    Ok(TextReward::score(reward, &texts)?)
 }

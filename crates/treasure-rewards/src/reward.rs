@@ -69,6 +69,10 @@ pub trait TextReward: Send + Sync {
         Ok(self.score(texts)?.into_iter().map(Explained::plain).collect())
     }
 
+    /// Told when a text is written down that may be scored next. A reward that sleeps behind a thread may
+    /// wake it; nothing else is expected.
+    fn prepare(&self) {}
+
     /// Scores token ids of the reward's own vocabulary as they are, with no special tokens added.
     fn explain_ids(&self, _ids: &[&[TokenId]]) -> Result<Vec<Explained>> {
         Err(Error::reward(self.name(), "scores text, not token ids")

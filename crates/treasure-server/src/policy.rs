@@ -63,7 +63,7 @@ impl Policy {
                     .with_code("reward_not_allowed")
                     .with_hint(
                         "requests reach no files, commands or other machines; GET /v1/rewards lists \
-                         what there is, and the operator can add more (--allow-reward NAME=SPEC)",
+                         what there is, and the operator can allow more",
                     ));
             }
         }
@@ -195,6 +195,10 @@ impl TextReward for Named {
 
     fn range(&self) -> Range {
         self.inner.range()
+    }
+
+    fn prepare(&self) {
+        self.inner.prepare();
     }
 
     fn window(&self, text: &str) -> treasure::rewards::Result<Window> {

@@ -77,11 +77,8 @@ impl Start {
         length: usize,
         min_length: usize,
     ) -> Result<Self> {
-        Self::after(
-            Self::assemble(model, &after(prompt, length), Around::Special)?,
-            model,
-            min_length,
-        )
+        let start = Self::assemble(model, &after(prompt, length), Around::Special)?;
+        Ok(start.ending_after(min_length))
     }
 
     /// A prompt that a chat template wrote, special tokens and all, and `length` tokens after it.
@@ -91,21 +88,17 @@ impl Start {
         length: usize,
         min_length: usize,
     ) -> Result<Self> {
-        Self::after(
-            Self::assemble(model, &after(prompt, length), Around::Nothing)?,
-            model,
-            min_length,
-        )
+        let start = Self::assemble(model, &after(prompt, length), Around::Nothing)?;
+        Ok(start.ending_after(min_length))
     }
 
     /// A start whose last hole may end the text, but not too early.
-    fn after(mut start: Self, model: &dyn TextModel, min_length: usize) -> Result<Self> {
-        start.ends = Boundary::of(model)?.ends;
-        let first = start.state.masked().next().unwrap_or(0);
-        for &end in &start.ends {
-            start.bans = start.bans.before(end, first + min_length);
+    fn ending_after(mut self, min_length: usize) -> Self {
+        let first = self.state.masked().next().unwrap_or(0);
+        for &end in &self.ends {
+            self.bans = self.bans.before(end, first + min_length);
         }
-        Ok(start)
+        self
     }
 
     /// A prompt in a sequence of `length` tokens, special tokens and prompt included.
@@ -135,7 +128,7 @@ impl Start {
     /// A template. Its holes never end the text: the rest of the template follows.
     pub fn template(model: &dyn TextModel, parts: &[Part]) -> Result<Self> {
         let mut start = Self::assemble(model, parts, Around::Special)?;
-        for end in Boundary::of(model)?.ends {
+        for end in std::mem::take(&mut start.ends) {
             start.bans = start.bans.everywhere(end);
         }
         Ok(start)
@@ -149,14 +142,16 @@ impl Start {
         }
     }
 
+    /// Its ends are those of the model.
     fn assemble(model: &dyn TextModel, parts: &[Part], around: Around) -> Result<Self> {
         let tokenizer = model.tokenizer()?;
+        let boundary = Boundary::of(model)?;
         let (first, rest) = match parts.split_first() {
             Some((Part::Fixed(text), rest)) => (text.as_str(), rest),
             _ => ("", parts),
         };
         let (mut slots, closing) = match around {
-            Around::Special => opening(model, tokenizer, before_hole(first, rest.is_empty()))?,
+            Around::Special => opening(&boundary, tokenizer, before_hole(first, rest.is_empty()))?,
             Around::Nothing => {
                 let ids = tokenizer.encode(first, false)?;
                 (ids.into_iter().map(Some).collect(), Vec::new())
@@ -198,7 +193,6 @@ impl Start {
             return Err(Error::expected("prompt and text", expected, got).with_hint(hint));
         }
         // A token without text could not be seen in the result.
-        let boundary = Boundary::of(model)?;
         let bans = tokenizer
             .special_ids()
             .into_iter()
@@ -209,7 +203,7 @@ impl Start {
             state: MaskedSeq::from_slots(slots),
             layout: Layout::template(pieces),
             bans,
-            ends: Vec::new(),
+            ends: boundary.ends,
             rules,
         })
     }
@@ -260,7 +254,7 @@ fn before_hole(text: &str, last: bool) -> &str {
 
 /// The tokens a text begins with, special tokens included, and the special tokens that close it.
 fn opening(
-    model: &dyn TextModel,
+    boundary: &Boundary,
     tokenizer: &Tokenizer,
     text: &str,
 ) -> Result<(Vec<Option<TokenId>>, Vec<TokenId>)> {
@@ -277,7 +271,6 @@ fn opening(
         Some(at) => (dressed[..at].to_vec(), dressed[at + plain.len()..].to_vec()),
         None => (Vec::new(), Vec::new()),
     };
-    let boundary = Boundary::of(model)?;
     let begun = boundary.begin.is_some() && plain.first().copied() == boundary.begin;
     if begun || (!before.is_empty() && plain.starts_with(&before)) {
         // Whoever wrote them already, as chat templates do, does not want them twice.

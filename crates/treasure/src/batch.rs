@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, ops::ControlFlow, path::Path, sync::atomic::Ato
 use serde_json::Value;
 use treasure_core::Event;
 
-use crate::{Entry, Expected, Job, Plan, Request, Result, Sample, Session, Store};
+use crate::{Entry, Expected, Job, Plan, Request, Result, Sample, Session, Store, Watch};
 
 /// Many texts of one request. All prompts share one plan; each template and each finished text has its own.
 #[derive(Clone, Debug)]
@@ -43,6 +43,7 @@ impl Batch {
         let finished = !entries.is_empty() && entries.iter().all(|entry| entry.text.is_some());
         let keep = request.keep.clone().filter(|_| !finished);
         let first = Plan::new(&Request { keep, ..request.clone() })?;
+        let constrained = first.is_constrained();
         let (mut plans, mut starts) = (vec![first], Vec::new());
         // Among prompts a length is theirs; a template alone says that it has its own.
         let mut own = request.clone();
@@ -53,8 +54,10 @@ impl Batch {
             let mut plan = 0;
             if entry.template.is_some() || entry.text.is_some() {
                 let (template, text) = (entry.template.clone(), entry.text.clone());
+                // What was written from a prompt goes on from it; a constraint is on the whole text.
+                let prompt = entry.prompt.clone().filter(|_| text.is_some() && !constrained);
                 plan = plans.len();
-                plans.push(Plan::new(&Request { template, text, ..own.clone() })?);
+                plans.push(Plan::new(&Request { prompt, template, text, ..own.clone() })?);
             }
             let begins = plans[plan].begins(entry.prompt.as_deref().unwrap_or(""))?.to_owned();
             starts.push(Start { entry, plan, begins });
@@ -139,7 +142,8 @@ impl Session {
             }
             ControlFlow::Continue(())
         };
-        self.run_all(batch.plans(), jobs, cancel, traces, watch, &mut hand_on)?;
+        let look = Watch { cancel, trace: traces, ..Watch::default() };
+        self.run_all(batch.plans(), jobs, &look, watch, &mut hand_on)?;
         failed
     }
 }

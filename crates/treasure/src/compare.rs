@@ -132,7 +132,8 @@ impl Comparison {
     pub fn check(&self) -> Result<Plan> {
         for (index, name) in self.methods.iter().enumerate() {
             if self.methods[..index].contains(name) {
-                return Err(Error::request(format!("methods: {name} is there twice")));
+                return Err(Error::request(format!("methods: {name} is there twice"))
+                    .with_hint("name each method once"));
             }
             if !Method::NAMES.contains(&name.as_str()) {
                 let near = nearest(name, Method::NAMES.iter().copied());

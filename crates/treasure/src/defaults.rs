@@ -75,7 +75,10 @@ fn is_log_probability(spec: &Spec) -> bool {
 /// The options of a method under a preset, where they differ from its paper's.
 pub(crate) fn options(method: &str, preset: Preset, reward: &Spec) -> Map<String, Value> {
     let options = match (preset, method) {
-        (Preset::Plain, "treasure") if is_fluency(reward) => json!({"variety": 1.0}),
+        // What the model is sure of reads well: asking about it again would cost calls and gain nothing.
+        (Preset::Plain, "treasure") if is_fluency(reward) => {
+            json!({"commit_threshold": 0.8, "variety": 2.0})
+        }
         (Preset::Plain, "treasure") if is_rules(reward) => json!({
             "order": "confidence", "prior": 0.02, "variety": 1.0, "beam_width": BEAM_UNDER_RULES
         }),

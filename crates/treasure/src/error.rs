@@ -116,7 +116,8 @@ pub fn chain_of(error: &(dyn StdError + 'static)) -> Vec<String> {
     chain
 }
 
-/// The innermost hint of an error of our own crates: it knows most.
+/// The innermost hint of an error of our own crates: it knows most. Where there is none, what holds for
+/// every error of its kind.
 pub fn hint_of(error: &(dyn StdError + 'static)) -> Option<String> {
     let own = |error: &(dyn StdError + 'static)| {
         None.or_else(|| error.downcast_ref::<Error>()?.hint())
@@ -127,7 +128,54 @@ pub fn hint_of(error: &(dyn StdError + 'static)) -> Option<String> {
             .or_else(|| error.downcast_ref::<treasure_core::Error>()?.hint())
             .map(Cow::into_owned)
     };
-    causes(error).filter_map(own).last()
+    causes(error).filter_map(own).last().or_else(|| general(error).map(str::to_owned))
+}
+
+/// What can be done about any error of a kind.
+fn general(error: &(dyn StdError + 'static)) -> Option<&'static str> {
+    let own = causes(error).find_map(|error| error.downcast_ref::<Error>())?;
+    let option = own.message.split_once(": ").map_or("", |(option, _)| option);
+    match own.kind {
+        ErrorKind::Request if option == "template" => {
+            Some("write a hole as [MASK] for one token or [MASK:5] for five")
+        }
+        ErrorKind::Request | ErrorKind::Model
+            if crate::is_known(option) && !STARTS.contains(&option) =>
+        {
+            Some("leave it out for the default")
+        }
+        ErrorKind::Reward => Some("docs/rewards.md says what each reward needs"),
+        ErrorKind::Model => Some("docs/checkpoints.md says which models can be read"),
+        ErrorKind::Io => {
+            Some("see that the path is right and that the file may be read or written")
+        }
+        _ => None,
+    }
+}
+
+/// Fields without which there is nothing to do.
+const STARTS: [&str; 5] = ["messages", "prompt", "reward", "template", "text"];
+
+/// What can be done about a specification that cannot be read.
+fn of_spec(message: &str) -> &'static str {
+    match message.split_once(':').map(|(scheme, _)| scheme) {
+        Some("sentiment") => "write sentiment=positive, sentiment=neutral or sentiment=negative",
+        Some("regex") => r"a backslash makes a special character a plain one: regex:a\(b",
+        _ => "docs/rewards.md has every reward, such as sentiment=negative or contains:dog,cat",
+    }
+}
+
+/// What can be done about a reward that cannot be built.
+fn of_reward(message: &str) -> Option<&'static str> {
+    match message {
+        message if message.contains("expected a label") || message.contains("no label") => {
+            Some("name one of its labels after #")
+        }
+        message if message.contains("cannot read") => {
+            Some("name a file that is there, from the folder that you are in")
+        }
+        _ => None,
+    }
 }
 
 impl Hint for Error {
@@ -191,13 +239,15 @@ impl From<treasure_text::Error> for Error {
 
 impl From<treasure_rewards::Error> for Error {
     fn from(error: treasure_rewards::Error) -> Self {
-        Self::from_source(ErrorKind::Reward, error)
+        let hint = of_reward(&error.to_string());
+        hint.into_iter().fold(Self::from_source(ErrorKind::Reward, error), Self::with_hint)
     }
 }
 
 impl From<treasure_rewards::SpecError> for Error {
     fn from(error: treasure_rewards::SpecError) -> Self {
-        Self::from_source(ErrorKind::Request, error)
+        let hint = of_spec(&error.message);
+        Self::from_source(ErrorKind::Request, error).with_hint(hint)
     }
 }
 

@@ -51,6 +51,21 @@ pub enum Group {
     Output,
 }
 
+impl Group {
+    /// What its fields stand under in a list of all.
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::Start => "Options",
+            Self::Model | Self::Checkpoint => "Model",
+            Self::Reward => "Reward",
+            Self::Search | Self::Refine => "Search",
+            Self::Limits => "Length and budget",
+            Self::Constraint => "Constraints (every text satisfies them)",
+            Self::Output => "Output",
+        }
+    }
+}
+
 /// A field of a request, or an option of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -135,7 +150,7 @@ fields! {
     Search "order" Takes::Option, "ORDER", "Which mask is revealed next: uniform (the paper), confidence or left-to-right (which makes all samples alike)", "";
     Search "prior" Takes::Option, "A", "Compare children by reward + A · log p of what was committed; 0 is the paper", "";
     Search "variety" Takes::Option, "W", "+ W · the share of distinct bigrams when children are compared; 0 is the paper", "";
-    Search "min_p" Takes::Option, "P", "Do not try tokens below this share of the likeliest one's probability (two always are); rarer ones are tried while the reward is far from its highest", "";
+    Search "min_p" Takes::Option, "P", "Do not try tokens below this share of the likeliest one's probability; rarer ones are tried while the reward is far from its highest", "";
     Search "value" Takes::Option, "VALUE", "How children are valued: resubstitute, previous, previous-argmax or posterior", "resubstitute";
     Search "select" Takes::Option, "RULE", "Which children live on: top (the paper), or nested (wider is never worse)", "nested, and top under rules or perplexity alone";
     Search "commit_threshold" Takes::Option, "P", "After branching, also commit masks at least this probable (fewer steps, not exact)", "";

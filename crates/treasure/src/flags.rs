@@ -1,13 +1,12 @@
 //! Fields of a request as the flags of a command line: the library's messages name fields, a terminal shows flags.
 
-use crate::is_known;
+use crate::{FIELDS, OPTIONS, Sample, Template, is_known, words::UNMET};
 
 /// A message that begins with a field of the request, with that field as its flag.
 pub fn in_message(message: &str) -> String {
-    const OTHERS: [&str; 4] = ["continuations", "ids", "match", "methods"];
     match message.split_once(": ") {
         Some(("reward" | "template" | "prompt" | "text", _)) => message.to_owned(),
-        Some((name, rest)) if is_known(name) || OTHERS.contains(&name) => {
+        Some((name, rest)) if is_known(&name.replace(' ', "_")) || OTHERS.contains(&name) => {
             format!("{}: {rest}", flag(name))
         }
         _ => message.to_owned(),
@@ -16,6 +15,9 @@ pub fn in_message(message: &str) -> String {
 
 /// A hint that names options of the request, with those as their flags.
 pub fn in_hint(hint: &str) -> String {
+    if hint.contains("docs/experiments.md") {
+        return hint.to_owned(); // keys of a config are no flags
+    }
     let word = |word: &str| {
         let bare = word.trim_matches(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
         match bare.contains('_') && is_known(bare) {
@@ -24,14 +26,59 @@ pub fn in_hint(hint: &str) -> String {
         }
     };
     let hint = hint.split(' ').map(word).collect::<Vec<_>>().join(" ");
+    let hint = SAID.iter().fold(hint, |hint, (said, flag)| hint.replace(said, flag));
     match hint.strip_prefix("take ").and_then(|rest| rest.split_once(' ')) {
         Some((name, rest)) if is_known(name) => format!("take {} {rest}", flag(name)),
         _ => hint,
     }
 }
 
+/// What hints say to do, and what it takes.
+const SAID: [(&str, &str); 4] = [
+    ("write one as the trace of a search", "write one with generate --trace FILE.jsonl"),
+    ("resume the run", "run the same command with --resume"),
+    ("name a file of keys", "name a file of keys (--api-key-file)"),
+    ("say that it is open to all", "say that it is open to all (--open)"),
+];
+
+/// What can be done about a text that does not meet the rule that is its reward.
+pub fn unmet(sample: &Sample) -> Option<String> {
+    let near = sample.notes.iter().find_map(|note| note.strip_prefix(UNMET))?;
+    let wider = match sample.before {
+        None => "--tree-width 8, a longer --length, or --matches/--choices where it must hold",
+        Some(_) => "more --rounds or a larger --share",
+    };
+    Some(format!("this text does not meet the rule ({near}); try {wider}"))
+}
+
+/// What looks like a slip among the prompts of a command line.
+pub fn slips(prompts: &[String]) -> Vec<String> {
+    let holes = prompts.iter().filter(|prompt| Template::has_hole(prompt));
+    let mut slips: Vec<String> = holes
+        .map(|prompt| {
+            format!("the hole in {prompt:?} is taken as text; fill holes with --template")
+        })
+        .collect();
+    if prompts.len() > 1 && prompts.iter().all(|prompt| !prompt.contains(' ')) {
+        let count = prompts.len();
+        slips.push(format!(
+            "{count} prompts of one word each; put one prompt of several words in quotes"
+        ));
+    }
+    slips
+}
+
+/// Flags of commands that are no fields of a request.
+const OTHERS: [&str; 4] = ["continuations", "ids", "match", "methods"];
+
 fn flag(name: &str) -> String {
-    format!("--{}", name.replace('_', "-"))
+    let name = name.replace(' ', "_");
+    let own = FIELDS.iter().chain(OPTIONS).any(|field| field.name == name);
+    match &*name {
+        "share_from" | "share_to" => "--share".into(),
+        name if own || OTHERS.contains(&name) => format!("--{}", name.replace('_', "-")),
+        name => format!("--set {name}"),
+    }
 }
 
 #[cfg(test)]
@@ -41,8 +88,24 @@ mod tests {
     #[test]
     fn fields_of_the_request_are_named_as_flags() {
         assert_eq!(in_message("beam_width: expected a number"), "--beam-width: expected a number");
+        assert_eq!(in_message("min p: expected a number"), "--min-p: expected a number");
+        assert_eq!(in_message("share from: expected more"), "--share: expected more");
+        assert_eq!(in_message("branch every: expected more"), "--set branch_every: expected more");
         assert_eq!(in_message("reward sentiment: failed"), "reward sentiment: failed");
         assert_eq!(in_hint("raise max_nfe or lower it"), "raise --max-nfe or lower it");
         assert_eq!(in_hint("take seed out"), "take --seed out");
+        let key = "did you mean min_length? docs/experiments.md says what a config holds";
+        assert_eq!(in_hint(key), key);
+        assert!(in_hint("make room, then resume the run").ends_with("with --resume"));
+    }
+
+    #[test]
+    fn prompts_that_look_like_slips_are_named() {
+        let slips = |prompts: &[&str]| {
+            super::slips(&prompts.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(slips(&["The old dog", "The lake"]), [""; 0]);
+        assert!(slips(&["The", "old"])[0].contains("put one prompt of several words in quotes"));
+        assert!(slips(&["The [MASK]"])[0].contains("--template"));
     }
 }

@@ -84,6 +84,8 @@ pub(crate) struct Follower<'a, 'w> {
     ends: &'a [TokenId],
     show: Option<&'w mut Show<'w>>,
     tell: Option<&'w mut Tell<'w>>,
+    /// Whether `tell` looks at nodes.
+    nodes: bool,
     trace: Option<TraceWriter<Vec<u8>>>,
     /// Tokens that the trace names.
     tokens: BTreeSet<TokenId>,
@@ -98,11 +100,12 @@ impl<'a, 'w> Follower<'a, 'w> {
         writer: &'a dyn TextModel,
         ends: &'a [TokenId],
         show: Option<&'w mut Show<'w>>,
-        tell: Option<&'w mut Tell<'w>>,
+        (tell, nodes): (Option<&'w mut Tell<'w>>, bool),
         trace: Option<TraceWriter<Vec<u8>>>,
     ) -> Self {
         let (living, next, tokens) = (HashMap::new(), HashMap::new(), BTreeSet::new());
-        Self { writer, ends, show, tell, trace, tokens, start: None, living, next, first: None }
+        let (start, first) = (None, None);
+        Self { writer, ends, show, tell, nodes, trace, tokens, start, living, next, first }
     }
 
     /// The trace, closed by the texts of its tokens, so that a program without the tokenizer can read
@@ -243,6 +246,10 @@ impl Observer for Follower<'_, '_> {
     }
 
     fn wants_nodes(&self) -> bool {
-        self.show.is_some() || self.tell.is_some() || self.trace.is_some()
+        self.show.is_some() || self.trace.is_some() || (self.tell.is_some() && self.nodes)
+    }
+
+    fn wants_steps(&self) -> bool {
+        self.wants_nodes() || self.tell.is_some()
     }
 }

@@ -9,21 +9,29 @@ use treasure_text::{Part, Start, TextModel};
 
 use crate::{Error, Result};
 
-/// A finished text, and a pattern of what must stay.
+/// A finished text, the prompt that it was written from, and a pattern of what must stay beside that.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Given {
     pub text: String,
+    pub prompt: String,
     pub keep: Option<String>,
 }
 
 impl Given {
-    /// The text of a request.
-    pub(crate) fn new(text: String, keep: Option<String>) -> Result<Self> {
+    /// The text of a request, with the prompt that it begins with.
+    pub(crate) fn new(text: String, prompt: String, keep: Option<String>) -> Result<Self> {
         if text.trim().is_empty() {
-            return Err(Error::request("text: expected a text to refine, got an empty one"));
+            return Err(Error::request("text: expected a text to refine, got an empty one")
+                .with_hint("give the words that are to become better"));
         }
-        let given = Self { text, keep };
-        given.pattern()?;
+        if !text.starts_with(&prompt) {
+            return Err(Error::request(format!(
+                "text: expected one that begins with the prompt {prompt:?}, got {text:?}"
+            ))
+            .with_hint("leave the prompt out, or give the text that was written from it"));
+        }
+        let given = Self { text, prompt, keep };
+        given.pieces()?;
         Ok(given)
     }
 
@@ -33,6 +41,7 @@ impl Given {
                 Error::request(format!(
                     "keep: expected a regular expression, got {keep:?}: {error}"
                 ))
+                .with_hint(r"a backslash makes a special character a plain one: a\(b")
             })
         };
         self.keep.as_ref().map(compile).transpose()
@@ -41,13 +50,23 @@ impl Given {
     /// The text in pieces, each with whether it stays.
     fn pieces(&self) -> Result<Vec<(bool, &str)>> {
         let mut pieces = Vec::new();
-        let mut at = 0;
+        let mut at = self.prompt.len();
+        if at > 0 {
+            pieces.push((true, &self.text[..at]));
+        }
         if let Some(pattern) = self.pattern()? {
-            for found in pattern.find_iter(&self.text).filter(|found| !found.is_empty()) {
-                if found.start() > at {
-                    pieces.push((false, &self.text[at..found.start()]));
+            let found = pattern.find_iter(&self.text).filter(|found| !found.is_empty());
+            let mut found = found.peekable();
+            if found.peek().is_none() {
+                return Err(Error::request("keep: expected a match in the text, got none")
+                    .with_hint("write a pattern that the text has, capitals as they are there"));
+            }
+            for found in found.filter(|found| found.end() > self.prompt.len()) {
+                let start = found.start().max(at);
+                if start > at {
+                    pieces.push((false, &self.text[at..start]));
                 }
-                pieces.push((true, found.as_str()));
+                pieces.push((true, &self.text[start..found.end()]));
                 at = found.end();
             }
         }
@@ -55,9 +74,9 @@ impl Given {
             pieces.push((false, &self.text[at..]));
         }
         if pieces.iter().all(|(stays, _)| *stays) {
-            return Err(Error::request(
-                "keep: expected something left to change, got all of the text",
-            ));
+            let what = if self.keep.is_some() { "keep" } else { "text" };
+            let message = format!("{what}: expected something left to change, got all of the text");
+            return Err(Error::request(message).with_hint("keep less of it"));
         }
         Ok(pieces)
     }

@@ -60,8 +60,10 @@ impl Growing {
             return Err(wrong(format!("{name}: expected an ordinary file, got {}", kind(&what)))
                 .with_hint("rows need a file that can be continued; print them instead"));
         }
-        let failed =
-            |error: io::Error| Error::from(error).context(format!("{name}: cannot be written"));
+        let failed = |error: io::Error| {
+            let error = Error::from(error).context(format!("{name}: cannot be written"));
+            error.with_hint("name a file that may be written, in a folder that is there")
+        };
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -77,6 +79,23 @@ impl Growing {
         file.read_to_end(&mut bytes).map_err(failed)?;
         Ok((Self::new(path, file, bytes.len() as u64), bytes))
     }
+
+    /// Opens a new or an empty file; one that holds something is left as it is.
+    pub(crate) fn fresh(path: &Path) -> Result<Self> {
+        let (file, bytes) = Self::open(path)?;
+        expect_empty(path, bytes.len() as u64)?;
+        Ok(file)
+    }
+}
+
+/// Refuses a file that already holds bytes.
+pub(crate) fn expect_empty(path: &Path, bytes: u64) -> Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    let message = format!("{}: the file already holds {bytes} bytes", path.display());
+    Err(Error::new(ErrorKind::Io, message)
+        .with_hint("resume it, name another file, or remove it first"))
 }
 
 impl<D: Disk> Growing<D> {

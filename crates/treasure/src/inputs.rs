@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 use crate::{Entry, Error, ROW_FIELDS, Result};
 
 /// The finished texts of a file's content, in order, each with the fields of its row that are the caller's own:
-/// one a line, or rows of JSON Lines with `text`, `prompt` or `context_string`. `name` is the file's, for messages.
+/// one a line, or rows of JSON Lines with `text`, `prompt` or `context_string`. A row whose `text` begins with its
+/// `prompt` keeps that as its prompt. `name` is the file's, for messages.
 pub fn read_finished(content: &str, name: &str, rows: bool) -> Result<Vec<Entry>> {
     let lines = content.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let read = |(number, line): (usize, &str)| match rows {
@@ -15,22 +16,30 @@ pub fn read_finished(content: &str, name: &str, rows: bool) -> Result<Vec<Entry>
     let texts: Vec<Entry> = lines.map(read).collect::<Result<_>>()?;
     if texts.is_empty() {
         let message = format!("{name}: expected at least one text, got an empty file");
-        return Err(Error::request(message));
+        return Err(Error::request(message).with_hint("write one text a line"));
     }
     Ok(texts)
 }
 
+const PLAIN: &str = "a file whose name does not end in .jsonl is read as one text a line";
+
 fn finished(line: &str, place: &str) -> Result<Entry> {
-    let mut row: Map<String, Value> = serde_json::from_str(line)
-        .map_err(|error| Error::request(format!("{place}: expected a JSON object, {error}")))?;
+    let mut row: Map<String, Value> = serde_json::from_str(line).map_err(|error| {
+        Error::request(format!("{place}: expected a JSON object, {error}")).with_hint(PLAIN)
+    })?;
     let fields = ["text", "prompt", "context_string"];
     let text = fields.iter().find_map(|field| row.get(*field).and_then(Value::as_str));
     let text = text.map(str::to_owned).ok_or_else(|| {
         Error::request(format!("{place}: expected `text`, `prompt` or `context_string`"))
-            .with_hint("a file whose name does not end in .jsonl is read as one text a line")
+            .with_hint(PLAIN)
     })?;
+    // What was written from a prompt goes on from it.
+    let prompt = row.get("prompt").and_then(Value::as_str).filter(|prompt| {
+        !prompt.is_empty() && text.len() > prompt.len() && text.starts_with(prompt)
+    });
+    let prompt = prompt.map(str::to_owned);
     row.retain(|name, _| !fields.contains(&name.as_str()) && !ROW_FIELDS.contains(&name.as_str()));
-    Ok(Entry { extra: row, ..Entry::finished(text) })
+    Ok(Entry { extra: row, prompt, ..Entry::finished(text) })
 }
 
 /// Token ids with commas, `M` for a mask (`None`): `5,17,M,42`.
@@ -77,6 +86,11 @@ mod tests {
         let extra = Map::from_iter([("id".to_owned(), 7.into())]);
         let own = Entry { extra, ..Entry::finished("a") };
         assert_eq!(read_finished(row, "t", true).unwrap(), [own]);
+        let row = r#"{"prompt": "The lake", "text": "The lake is deep."}"#;
+        let read = read_finished(row, "t", true).unwrap();
+        assert_eq!(read[0].prompt.as_deref(), Some("The lake"));
+        let row = r#"{"prompt": "The sea", "text": "The lake is deep."}"#;
+        assert_eq!(read_finished(row, "t", true).unwrap()[0].prompt, None);
         let error = read_finished("{\"other\": 1}\n", "t.jsonl", true).unwrap_err().to_string();
         assert!(error.contains("t.jsonl:1: expected `text`"), "{error}");
         let error = read_finished("\n", "t", true).unwrap_err().to_string();

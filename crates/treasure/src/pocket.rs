@@ -48,7 +48,7 @@ pub(crate) fn check_pocket(name: &str) -> Result<()> {
     let names: Vec<_> = treasure_pocket::MODELS.iter().map(|model| model.name).collect();
     let message = format!("{name}: expected one of {}, got {own:?}", names.join(", "));
     Err(Error::new(ErrorKind::Model, message)
-        .with_hint("`treasure models list` shows what is shipped"))
+        .with_hint(format!("write {POCKET}, or {POCKET}/ and one of these names")))
 }
 
 /// Refuses a reward whose shipped judge is not there.

@@ -20,6 +20,10 @@ impl Denoiser for Portioned {
         self.inner.row_invariant()
     }
 
+    fn passes(&self) -> u64 {
+        self.inner.passes()
+    }
+
     fn encode(
         &self,
         batch: &[treasure_core::State<'_>],

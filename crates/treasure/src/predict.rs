@@ -48,7 +48,8 @@ pub(crate) fn state_of(model: &dyn TextModel, text: &str) -> Result<MaskedSeq> {
 pub(crate) fn state_of_ids(model: &MaskedLm, slots: Vec<Option<u32>>) -> Result<MaskedSeq> {
     let vocabulary = model.facts().vocab_size;
     if let Some(id) = slots.iter().flatten().find(|&&id| id as usize >= vocabulary) {
-        return Err(Error::request(format!("ids: expected ids below {vocabulary}, got {id}")));
+        return Err(Error::request(format!("ids: expected ids below {vocabulary}, got {id}"))
+            .with_hint("the model has no token of that id; M stands for a mask"));
     }
     if slots.iter().all(Option::is_some) {
         return Err(
@@ -74,7 +75,8 @@ pub(crate) fn encoded_at(
 ) -> Result<Encoding> {
     match sigma {
         Some(sigma) if !(sigma.is_finite() && sigma >= 0.0) => {
-            Err(Error::request(format!("sigma: expected a number of at least 0, got {sigma}")))
+            Err(Error::request(format!("sigma: expected a number of at least 0, got {sigma}"))
+                .with_hint("leave it out: it follows from the share of masks"))
         }
         Some(_) if model.facts().time_agnostic => {
             Err(Error::request("sigma: this model does not look at the noise level")

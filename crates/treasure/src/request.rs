@@ -110,12 +110,16 @@ impl Request {
         for (name, value) in &fields {
             let alone = Map::from_iter([(name.clone(), value.clone())]);
             if let Err(error) = serde_json::from_value::<Self>(alone.into()) {
-                return Err(Error::request(format!("{name}: {error}, got {value}")));
+                return Err(treasure_core::Error::option(name, value.clone(), &error).into());
             }
         }
         let mut request: Self = serde_json::from_value(fields.into())
             .map_err(|error| Error::request(format!("request: {error}")))?;
         request.options.retain(|_, value| !value.is_null());
+        if request.choices.as_ref().is_some_and(|all| all.iter().all(String::is_empty)) {
+            return Err(Error::request("choices: expected at least one text, got none")
+                .with_hint("name the texts to choose from, spaces included"));
+        }
         Ok(request)
     }
 

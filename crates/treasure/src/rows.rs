@@ -38,14 +38,7 @@ impl Store {
     /// Opens a new or empty file.
     pub fn create(path: &Path) -> Result<Self> {
         let fresh = !path.exists();
-        let (file, bytes) = Growing::open(path)?;
-        if !bytes.is_empty() {
-            let message =
-                format!("{}: the file already holds {} bytes", path.display(), bytes.len());
-            return Err(Error::new(ErrorKind::Io, message)
-                .with_hint("resume it, name another file, or remove it first"));
-        }
-        let mut store = Self::on(file);
+        let mut store = Self::on(Growing::fresh(path)?);
         store.fresh = fresh;
         Ok(store)
     }

@@ -1,36 +1,28 @@
 //! Models and rewards that are loaded once, and the searches that run on them.
 
+mod asking;
+mod loading;
+mod many;
+
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     num::NonZeroUsize,
-    ops::ControlFlow,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    thread,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
 
 use lru::LruCache;
-use serde::Serialize;
-use serde_json::{Map, Value};
-use treasure_core::{Batcher, Event, Problem, Traffic};
-use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver, exec::Precision};
-use treasure_rewards::{
-    Breakdown, Composite, Interrupt, Pipeline, RUN_CACHE_BYTES, RemoteOptions, RewardOptions,
-    Rewards, Spec, TextOptions, TextReward, spec::Leaf,
-};
-
+use treasure_core::{Batcher, Problem, Traffic};
+use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver};
+use treasure_rewards::{Composite, Interrupt, Pipeline, RUN_CACHE_BYTES, TextReward};
 use treasure_text::{Message, Rules, Start, TextModel};
 
+pub use asking::Scored;
+
 use crate::{
-    Ask, Entry, Error, ErrorKind, Plan, Predicted, Request, Result, Sample,
-    pocket::{check_pocket, check_shipped, pocket_resolver},
-    portioned::Portioned,
-    predict::{encoded, encoded_at, predict, state_of, state_of_ids},
-    run::{Job, Parts, Watch, to_the_end},
-    stagger::Stagger,
+    Ask, Entry, Error, Plan, Request, Result, Sample,
+    pocket::{check_pocket, pocket_resolver},
+    run::{Job, Watch, to_the_end},
 };
 
 /// How a session works; nothing here changes a result.
@@ -61,23 +53,6 @@ impl Default for SessionOptions {
             interrupt: Interrupt::NEVER,
         }
     }
-}
-
-/// A text, or token ids as they are, with its score. Field names and order are the contract of the JSON
-/// row.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Scored {
-    /// The text; none for token ids.
-    pub text: Option<String>,
-    /// The token ids, where they were scored as they are.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ids: Option<Vec<u32>>,
-    /// The reward.
-    pub reward: f64,
-    /// Each part as written.
-    pub rewards: Map<String, Value>,
-    /// What led to it.
-    pub detail: Value,
 }
 
 struct Inner {
@@ -235,130 +210,6 @@ impl Session {
             .map_err(|error| Error::from(error).context(format!("model {name}")))
     }
 
-    /// A reward by specification, under a plan's conventions.
-    fn reward(&self, spec: &Spec, options: RewardOptions) -> Result<Arc<Composite>> {
-        let text = spec.to_string();
-        for (written, leaf) in spec.leaves() {
-            check_shipped(written, leaf)?;
-        }
-        let key = format!(
-            "{text}\n{:?}\n{:?}\n{:?}",
-            options.conventions, options.load, options.cache_bytes
-        );
-        if let Some(built) = lock(&self.inner.built).get(&key) {
-            return Ok(built.clone());
-        }
-        let options = RewardOptions { own: lock(&self.inner.own).clone(), ..options };
-        let built = Rewards::new(self.inner.store.clone(), options).build(spec)?;
-        lock(&self.inner.built).put(key, built.clone());
-        Ok(built)
-    }
-
-    /// The reward of a plan.
-    pub fn reward_of(&self, plan: &Plan) -> Result<Arc<Composite>> {
-        self.reward(&plan.reward, self.reward_options(plan))
-    }
-
-    /// The cheap reward of a plan's screen, if it has one.
-    pub fn screen_of(&self, plan: &Plan) -> Result<Option<Arc<Composite>>> {
-        plan.screen.as_ref().map(|spec| self.reward(spec, self.reward_options(plan))).transpose()
-    }
-
-    fn reward_options(&self, plan: &Plan) -> RewardOptions {
-        let own = &self.inner.options;
-        let defaults = RewardOptions::default();
-        RewardOptions {
-            conventions: plan.preset.conventions(),
-            batch: own.reward_batch,
-            cache_bytes: own.cache_bytes,
-            load: LoadOptions {
-                dtype: plan.reward_dtype,
-                precision: plan.load.precision,
-                ..LoadOptions::default()
-            },
-            remote: RemoteOptions { timeout: own.reward_timeout, ..defaults.remote },
-            exec_timeout: own.reward_timeout,
-            interrupt: own.interrupt.clone(),
-            own: defaults.own,
-        }
-    }
-
-    /// The same for what the search does not see: always in f32.
-    fn judge_options(&self, plan: &Plan) -> RewardOptions {
-        let mut options = self.reward_options(plan);
-        options.load.precision = Precision::F32;
-        options
-    }
-
-    /// The tables of constraints of a plan's denoiser, if the plan has a constraint.
-    fn rules(&self, plan: &Plan, model: &dyn TextModel) -> Result<Option<Arc<Rules>>> {
-        if !plan.is_constrained() {
-            return Ok(None);
-        }
-        let key = format!("{}\n{:?}", plan.model, plan.load);
-        let mut known = lock(&self.inner.rules);
-        if let Some(rules) = known.get(&key) {
-            return Ok(Some(rules.clone()));
-        }
-        let rules = Arc::new(Rules::of(model)?);
-        known.insert(key, rules.clone());
-        Ok(Some(rules))
-    }
-
-    /// Loads all that a plan names, the denoiser beside the rewards.
-    pub(crate) fn parts(&self, plan: &Plan) -> Result<Parts> {
-        let options = || self.reward_options(plan);
-        let (model, rewards) = thread::scope(|scope| {
-            let model = scope.spawn(|| self.model(&plan.model, &plan.load));
-            let build = |spec: &Spec| self.reward(spec, options());
-            let rewards = (|| {
-                let proxy = plan.screen.as_ref().map(build).transpose()?;
-                // What measures a search does not share its shortcuts.
-                let exact = |spec: &Spec| self.reward(spec, self.judge_options(plan));
-                let judges = plan.judge.iter().map(|spec| Ok((spec.to_string(), exact(spec)?)));
-                Ok::<_, Error>((build(&plan.reward)?, proxy, judges.collect::<Result<Vec<_>>>()?))
-            })();
-            (model.join(), rewards)
-        });
-        let model =
-            model.map_err(|_| Error::new(ErrorKind::Model, "loading the model panicked"))??;
-        let (reward, proxy, judges) = rewards?;
-        let estimate = plan.estimate(model.encoding_bytes(plan.length));
-        estimate.check(&plan.method)?;
-        let rules = self.rules(plan, &*model)?;
-        let model = match self.inner.options.batch_size {
-            Some(size) => Arc::new(Portioned { inner: model, size: size.max(1) }),
-            None => model,
-        };
-        Ok(Parts {
-            plan_row: plan.to_value(),
-            text: TextOptions::under(plan.preset.conventions(), &plan.reward),
-            fluency: self.fluency(plan)?,
-            estimate,
-            plan: plan.clone(),
-            model,
-            reward,
-            proxy,
-            judges,
-            rules,
-        })
-    }
-
-    /// The scorer that perplexity is read from: the shipped one, else one that the plan names anyway.
-    fn fluency(&self, plan: &Plan) -> Result<Option<Arc<dyn TextReward>>> {
-        if plan.judge.is_empty() {
-            return Ok(None);
-        }
-        let options = RewardOptions { conventions: Default::default(), ..self.judge_options(plan) };
-        let rewards = Rewards::new(self.inner.store.clone(), options);
-        if treasure_pocket::model("scorer").is_some() {
-            return Ok(Some(rewards.leaf("perplexity", &Leaf::Perplexity)?));
-        }
-        let named = plan.judge.iter().chain([&plan.reward]).flat_map(Spec::leaves);
-        let scorer = named.into_iter().find(|(_, leaf)| matches!(leaf, Leaf::Scorer { .. }));
-        Ok(scorer.map(|(name, leaf)| rewards.leaf(name, leaf)).transpose()?)
-    }
-
     /// Where a search of a plan starts, after checking that its constraint can be met there and that the
     /// model can write the text that it is to refine.
     pub fn start(&self, plan: &Plan, prompt: &str) -> Result<Start> {
@@ -439,158 +290,6 @@ impl Session {
     pub fn seated(&self) -> usize {
         self.inner.batcher.seated()
     }
-
-    /// Makes all samples of some plans, several at a time; `done` sees each as it finishes, in the order
-    /// of completion, and stops what has not begun by `Break`.
-    ///
-    /// Starts are staggered, so that a run that is cut short has about its share of finished rows.
-    pub fn run_all(
-        &self,
-        plans: &[Plan],
-        jobs: &[Job],
-        cancel: Option<&AtomicBool>,
-        traces: bool,
-        watch: &(dyn Fn(usize, &Event) -> ControlFlow<()> + Sync),
-        done: &mut (dyn FnMut(usize, Result<Sample>) -> ControlFlow<()> + Send),
-    ) -> Result<()> {
-        let parts = plans.iter().map(|plan| self.parts(plan)).collect::<Result<Vec<_>>>()?;
-        // No more at once than fit this machine.
-        let fit = parts.iter().map(|parts| parts.estimate.fit()).min().unwrap_or(1);
-        let workers = self.inner.options.in_flight.min(fit).clamp(1, jobs.len().max(1));
-        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let stagger = Stagger::new(workers);
-        let done = Mutex::new(done);
-        let work = |worker: usize| {
-            stagger.wait(worker);
-            loop {
-                let index = next.fetch_add(1, Ordering::SeqCst);
-                let cancelled = cancel.is_some_and(|cancel| cancel.load(Ordering::SeqCst));
-                let Some(job) = jobs.get(index).filter(|_| !cancelled) else { break };
-                if stop.load(Ordering::SeqCst) {
-                    break;
-                }
-                let mut see = |event: &Event| {
-                    if let (0, Event::Step(step)) = (worker, event) {
-                        stagger.reached((step.step + 1) as f64 / step.steps.max(1) as f64);
-                    }
-                    watch(index, event)
-                };
-                let look =
-                    Watch { events: Some(&mut see), cancel, trace: traces, ..Watch::default() };
-                let seat = (workers > 1).then(|| self.inner.batcher.join());
-                let made = match parts.get(job.plan) {
-                    Some(parts) => parts.make(job, look, seat, &mut to_the_end),
-                    None => Err(Error::request(format!("job: there is no plan {}", job.plan))),
-                };
-                stagger.reached(1.0);
-                let mut done = lock(&done);
-                if done(index, made).is_break() {
-                    stop.store(true, Ordering::SeqCst);
-                }
-            }
-            stagger.reached(1.0);
-        };
-        thread::scope(|scope| {
-            for worker in 1..workers {
-                let work = &work;
-                scope.spawn(move || work(worker));
-            }
-            work(0);
-        });
-        Ok(())
-    }
-
-    /// Makes all samples and hands them back in order; the first failure ends the run.
-    pub fn collect(&self, plan: &Plan, jobs: &[Job]) -> Result<Vec<Sample>> {
-        let mut made = BTreeMap::new();
-        let mut failed = None;
-        let mut keep = |index: usize, sample: Result<Sample>| match sample {
-            Ok(sample) => {
-                made.insert(index, sample);
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-        };
-        self.run_all(
-            std::slice::from_ref(plan),
-            jobs,
-            None,
-            false,
-            &|_, _| ControlFlow::Continue(()),
-            &mut keep,
-        )?;
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(made.into_values().collect()),
-        }
-    }
-
-    /// Scores texts, with what led to each number.
-    ///
-    /// ```
-    /// let session = treasure::Session::pocket()?;
-    /// let scored = session.score("contains:dog + 0.5*length:1..9", &["The dog ran."])?;
-    /// assert_eq!((scored[0].reward, &scored[0].rewards["contains:dog"]), (1.5, &1.0.into()));
-    /// # Ok::<(), treasure::Error>(())
-    /// ```
-    pub fn score(&self, reward: &str, texts: &[&str]) -> Result<Vec<Scored>> {
-        let plan = Plan::new(&Request { reward: Some(reward.into()), ..Request::default() })?;
-        self.score_under(&plan, texts)
-    }
-
-    /// Scores texts with the reward of a plan.
-    pub fn score_under(&self, plan: &Plan, texts: &[&str]) -> Result<Vec<Scored>> {
-        let found = self.reward_of(plan)?.breakdown(texts)?.into_iter().zip(texts);
-        Ok(found.map(|(row, text)| scored(row, Some((*text).to_owned()), None)).collect())
-    }
-
-    /// Scores token ids as they are with the reward of a plan, no special tokens added.
-    pub fn score_ids(&self, plan: &Plan, ids: Vec<u32>) -> Result<Scored> {
-        let mut found = self.reward_of(plan)?.breakdown_ids(&[ids.as_slice()])?;
-        Ok(scored(found.swap_remove(0), None, Some(ids)))
-    }
-
-    /// What a denoiser would put at each mask of a text with holes.
-    pub fn predict(
-        &self,
-        plan: &Plan,
-        text: &str,
-        top: usize,
-        sigma: Option<f64>,
-    ) -> Result<Vec<Predicted>> {
-        if let (Some(own), None) = (self.inner.models.get(&plan.model), sigma) {
-            let state = state_of(&**own, text)?;
-            return predict(&**own, Some(own.tokenizer()?), &state, encoded(&**own, &state)?, top);
-        }
-        let model = self.checkpoint(&plan.model, &plan.load)?;
-        let state = state_of(&*model, text)?;
-        let encoding = encoded_at(&model, &state, sigma)?;
-        predict(&*model, Some(model.tokenizer()?), &state, encoding, top)
-    }
-
-    /// What a checkpoint would put at each mask among ids.
-    pub fn predict_ids(
-        &self,
-        plan: &Plan,
-        slots: Vec<Option<u32>>,
-        top: usize,
-        sigma: Option<f64>,
-    ) -> Result<Vec<Predicted>> {
-        let model = self.checkpoint(&plan.model, &plan.load)?;
-        let state = state_of_ids(&model, slots)?;
-        let encoding = encoded_at(&model, &state, sigma)?;
-        // Ids need no tokenizer: one that is not there is no reason to fetch it.
-        predict(&*model, model.tokenizer_at_hand(), &state, encoding, top)
-    }
-}
-
-fn scored(row: Breakdown, text: Option<String>, ids: Option<Vec<u32>>) -> Scored {
-    let rewards = row.parts.into_iter().map(|(name, value)| (name, value.into())).collect();
-    let detail = row.detail.unwrap_or_else(|| Map::new().into());
-    Scored { text, ids, reward: row.total, rewards, detail }
 }
 
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

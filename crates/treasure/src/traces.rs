@@ -14,7 +14,7 @@ use std::{
 use serde_json::Value;
 use treasure_core::TRACE_SCHEMA;
 
-use crate::{Error, ErrorKind, Growing, Identity, Result};
+use crate::{Error, ErrorKind, Growing, Identity, Result, growing::expect_empty};
 
 /// An open trace file; it is created with the first sample.
 #[derive(Debug)]
@@ -43,9 +43,14 @@ enum Out {
 }
 
 impl TraceFile {
-    /// A new trace at a path whose folder must exist; a file that is there is replaced.
+    /// A new trace at a path whose folder must exist; a file that holds something is left as it is.
     pub fn create(path: &Path) -> Result<Self> {
         check(path)?;
+        if let Ok(what) = path.metadata()
+            && what.is_file()
+        {
+            expect_empty(path, what.len())?;
+        }
         Ok(Self { path: path.into(), out: None, repaired: Repaired::default() })
     }
 
@@ -98,16 +103,15 @@ fn open(path: &Path) -> Result<Out> {
         let stream = OpenOptions::new().write(true).open(path);
         return stream.map(Out::Stream).map_err(|error| cannot_write(path, error));
     }
-    let (mut file, _) = Growing::open(path)?;
-    file.cut(0).map_err(|error| cannot_write(path, error))?;
-    Ok(Out::File(file))
+    Growing::fresh(path).map(Out::File)
 }
 
 fn check(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
         let message = format!("trace {}: is no place for a file", path.display());
-        return Err(Error::new(ErrorKind::Io, message));
+        return Err(Error::new(ErrorKind::Io, message)
+            .with_hint("name a file that may be written, in a folder that is there"));
     }
     Ok(())
 }

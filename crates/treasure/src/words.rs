@@ -8,6 +8,9 @@ use treasure_core::StepEvent;
 
 use crate::{Compared, Cost, Frame, HeldOut, Reading, Sample, Scored};
 
+/// How the note of a row begins whose text does not meet the rule that is its reward; how near it came follows.
+pub const UNMET: &str = "the rule of the reward is not met: ";
+
 /// A count with thousands separators: `1,733`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
@@ -116,7 +119,8 @@ impl fmt::Display for HeldOut {
 impl Sample {
     /// The sample in lines: the text, what it is worth, what it cost. `several` says which one it is.
     pub fn lines(&self, reading: Reading, several: bool) -> String {
-        let cut = if self.cut { "\n  … cut at its length" } else { "" };
+        let open = self.ends_open();
+        let cut = if self.cut && !open { "\n  … cut at its length" } else { "" };
         let worth = format!("{}{}", reward(self.reward), reading.remark(self.reward));
         let mut out = format!("{}{cut}\n  reward {worth}", self.text);
         if let Some(before) = &self.before {
@@ -137,9 +141,22 @@ impl Sample {
             out += &format!("\n  held out {judged}");
         }
         if let Some(reason) = &self.stopped {
-            out += &format!("\n  stopped early: {reason}");
+            out += &match open {
+                true => format!(
+                    "\n  stopped early ({reason}): places still open hold the likeliest tokens"
+                ),
+                false => format!("\n  stopped early: {reason}"),
+            };
         }
         out
+    }
+
+    /// Whether the search was stopped by a limit or by somebody before every place was decided; a finished text
+    /// has none to decide.
+    fn ends_open(&self) -> bool {
+        let content = ["target-reward", "settled"];
+        let stopped = self.stopped.as_deref().is_some_and(|reason| !content.contains(&reason));
+        stopped && self.before.is_none()
     }
 }
 
@@ -179,14 +196,23 @@ impl From<&Frame> for Standing {
 }
 
 impl Standing {
-    /// It in a line that fits in 80 columns, with the time left after so many seconds.
+    /// It in a line of 72 columns, with the time left after so many seconds: short words where long ones
+    /// do not fit.
     pub fn line(&self, elapsed: f64) -> String {
+        let line = self.worded(elapsed, ["model calls", "reward calls"]);
+        match line.chars().count() <= 72 {
+            true => line,
+            false => self.worded(elapsed, ["nfe", "calls"]),
+        }
+    }
+
+    fn worded(&self, elapsed: f64, [nfe, calls]: [&str; 2]) -> String {
         let (step, steps) = self.steps;
         let mut line = format!("step {step}/{steps}  masks {}", self.masks_left);
         if let Some(best) = self.best {
             line += &format!("  best {}", reward(best));
         }
-        line += &format!("  nfe {}  calls {}", count(self.nfe), count(self.reward_calls));
+        line += &format!("  {nfe} {}  {calls} {}", count(self.nfe), count(self.reward_calls));
         if step < steps && elapsed > 0.5 {
             line += &format!("  {}", time_left(elapsed, step, steps));
         }
@@ -206,10 +232,17 @@ pub fn time_left(elapsed: f64, done: usize, all: usize) -> String {
 }
 
 impl Scored {
-    /// Whether a judge read the beginning of the text only.
-    pub fn is_cut(&self) -> bool {
-        let cut = |detail: &Value| detail["truncated"] == true;
-        cut(&self.detail) || self.detail.as_object().is_some_and(|judges| judges.values().any(cut))
+    /// Who read the beginning of the text only, and how much of it.
+    pub fn cuts(&self) -> Vec<String> {
+        let said = |name: &str, detail: &Value| {
+            let (saw, all) = (&detail["tokens"], &detail["of_tokens"]);
+            let line = || format!("{name}: saw {saw} of {all} tokens, the most it reads");
+            (detail["truncated"] == true).then(line)
+        };
+        let parts = self.detail.as_object().into_iter().flatten();
+        let several = parts.filter_map(|(name, detail)| said(name, detail));
+        let only = self.rewards.keys().next().map_or("reward", String::as_str);
+        said(only, &self.detail).into_iter().chain(several).collect()
     }
 
     /// A reward, what it means and what it is of, then its parts if there are several.
@@ -333,6 +366,7 @@ pub fn comparison(all: &[Compared], reading: Reading) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_cost_names_what_was_cached() {
@@ -394,5 +428,30 @@ mod tests {
             standing.line(2.0),
             "step 12/48  masks 36  best -1.250  nfe 25  calls 1,118  6.00 s left"
         );
+        assert_eq!(
+            standing.line(0.0),
+            "step 12/48  masks 36  best -1.250  model calls 25  reward calls 1,118"
+        );
+    }
+
+    fn sample(stopped: &str) -> Sample {
+        serde_json::from_value(json!({
+            "version": 2, "prompt": "a", "text": "a b", "continuation": " b", "tokens": [1],
+            "reward": 0.5, "reward_final": null, "rewards": {}, "logp": null, "method": "treasure",
+            "seed": 0, "prompt_index": 0, "sample": 0, "stopped": stopped, "cut": true, "notes": [],
+            "held_out": null, "cost": Cost::default(), "plan": {}
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_text_with_open_places_is_not_said_to_be_cut() {
+        let lines = |stopped: &str| sample(stopped).lines(Reading::Plain, false);
+        let open = lines("max-nfe");
+        assert!(open.ends_with("early (max-nfe): places still open hold the likeliest tokens"));
+        assert!(!open.contains("cut at its length"), "{open}");
+        let content = lines("target-reward");
+        assert!(content.ends_with("stopped early: target-reward"), "{content}");
+        assert!(content.contains("cut at its length"), "{content}");
     }
 }

@@ -44,12 +44,32 @@ impl Denoiser for FunctionModel {
         self.denoiser.row_invariant()
     }
 
+    fn passes(&self) -> u64 {
+        self.denoiser.passes()
+    }
+
     fn encode(&self, batch: &[State<'_>]) -> treasure_core::Result<Vec<Encoding>> {
         self.denoiser.encode(batch)
     }
 
+    fn reuses(&self) -> bool {
+        self.denoiser.reuses()
+    }
+
+    fn encode_after(
+        &self,
+        batch: &[State<'_>],
+        before: &[Option<&Encoding>],
+    ) -> treasure_core::Result<Vec<Encoding>> {
+        self.denoiser.encode_after(batch, before)
+    }
+
     fn read(&self, batch: &[Question<'_>]) -> treasure_core::Result<Vec<Answer>> {
         self.denoiser.read(batch)
+    }
+
+    fn encoding_bytes(&self, masks: usize) -> u64 {
+        self.denoiser.encoding_bytes(masks)
     }
 }
 

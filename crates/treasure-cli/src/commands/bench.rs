@@ -4,7 +4,7 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader},
     num::NonZeroUsize,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use clap::Args;
@@ -31,9 +31,10 @@ Examples:
   treasure bench --searches requests.jsonl --beam-width 20 --tree-width 16
 
 Each line is the median of several rounds after one that warms up.
---searches runs each search once, after a line with the peak of the machine. A request has `prompt` and may have
-`slots` (the whole sequence, null where masked), `seed`, `skip` (steps before the clock starts), `steps`
-(to time) and `memory` (false: nothing seen before is remembered).")]
+--searches runs each search once, after a line with the peak of the machine.
+A request has `prompt` and may have `slots` (the whole sequence, null where
+masked), `seed`, `skip` (steps before the clock starts), `steps` (to time) and
+`memory` (false: nothing seen before is remembered).")]
 pub struct Bench {
     /// Most texts in one reward batch
     #[arg(long, value_name = "N", value_parser = crate::options::count("reward_batch"))]
@@ -60,6 +61,8 @@ impl Bench {
     /// Measures and prints a table, or one object a line.
     pub fn run(&self, common: &Common) -> Outcome<Verdict> {
         let plan = Plan::new(&self.request.request(common)?)?;
+        // Before anything is measured.
+        let asked = self.searches.as_deref().map(opened).transpose()?;
         let what = format!("{} with reward {}", plan.model, plan.reward);
         let session = Session::pocket()?.with_options(SessionOptions {
             reward_batch: self.reward_batch.map(NonZeroUsize::get),
@@ -69,14 +72,10 @@ impl Bench {
         let precision = plan.load.precision;
         let bench = Throughput::new(&session, plan)?;
         let (rounds, threads) = (self.rounds.get(), common.n_threads());
-        if let Some(path) = &self.searches {
+        if let Some(asked) = asked {
             let gflops = peak_gflops(threads, precision);
             print::line(json!({"what": "peak", "gflops": gflops, "precision": precision.name()}))?;
-            if path.as_os_str() == "-" {
-                return searches(&bench, io::stdin().lock());
-            }
-            let file = File::open(path).context(|| format!("--searches {}", path.display()))?;
-            return searches(&bench, BufReader::new(file));
+            return searches(&bench, asked);
         }
         let lines = bench.lines(rounds, threads)?;
         if common.json {
@@ -89,6 +88,17 @@ impl Bench {
         common.say(format!("\n{threads} threads, median of {rounds} rounds, {what}"));
         Ok(Verdict::Done)
     }
+}
+
+/// A file of searches; `-` is standard input.
+fn opened(path: &Path) -> Outcome<Box<dyn BufRead>> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let file = File::open(path).context(|| format!("--searches {}", path.display()));
+    let file =
+        file.map_err(|failure| failure.hint("name a file of JSON Lines, or - to write them"))?;
+    Ok(Box::new(BufReader::new(file)))
 }
 
 /// Answers the requests of a stream until it ends, each as soon as it is done.

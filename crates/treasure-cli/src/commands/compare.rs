@@ -26,15 +26,18 @@ use crate::{
 #[command(after_help = "\
 Examples:
   treasure compare \"The movie\" --reward sentiment=positive
-  treasure compare \"The movie\" --reward cola --methods treasure,bon,fk --match reward-calls
-  treasure compare --prompts prompts.jsonl --samples 4 --reward cola --max-nfe 500 --picture it.svg
+  treasure compare \"The movie\" --reward cola --methods treasure,bon,fk
+  treasure compare --prompts prompts.jsonl --reward cola --picture it.svg
 
---max-nfe, --max-reward-calls or --max-seconds is the budget of all methods; without one the first
-method sets it. Each gets as many particles or iterations or as wide a tree as it pays for, unless
-an option says how many. base, fhs and greedy draw one sample: they have nothing to spend a budget
-on. With several texts the table has means and their standard errors. Where --judge names none, the
-shipped judge that no search is paid for is asked, if the reward has one; perplexity and distinct-2
-stand beside it.")]
+--max-nfe, --max-reward-calls or --max-seconds is the budget of all methods;
+without one the first method sets it. Where --match names another one than the
+limit, the first method sets what is matched, and the limit only stops samples.
+Each method gets as many particles or iterations or as wide a tree as the
+budget pays for, unless an option says how many. base, fhs and greedy draw one
+sample: they have nothing to spend a budget on. With several texts the table
+has means and their standard errors. Where --judge names none, the shipped
+judge that no search is paid for is asked, if the reward has one; perplexity
+and distinct-2 stand beside it.")]
 pub struct Compare {
     /// The beginning of the text; `-` reads one from standard input
     #[arg(value_name = "PROMPT", required_unless_present = "prompts")]
@@ -92,7 +95,7 @@ impl Compare {
             held_out: true,
         };
         let first = asked.check()?;
-        common.say(first.line());
+        common.say(first.line_before_width());
         let session = Session::pocket()?.with_options(self.sizes.options(1));
         interrupt::listen(common.quiet, "the best so far");
         let screen = Screen::new(common.quiet);

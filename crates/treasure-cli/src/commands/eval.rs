@@ -40,9 +40,9 @@ Examples:
   treasure eval run main --out runs/more --continuations 8 --reuse runs/main
   treasure eval run ./mine.toml --quick
 
-docs/experiments.md says how a config is written: own prompts, rewards, methods and any of their
-options. Ctrl-C drops the sample in flight, keeps the finished ones and exits with 130; --resume
-goes on.
+docs/experiments.md says how a config is written: own prompts, rewards, methods
+and any of their options. Ctrl-C drops the sample in flight, keeps the finished
+ones and exits with 130; --resume goes on.
 Under a Slurm job array the shard comes from the array's variables.")]
     Run(Run),
     /// Merge the shards of a run

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use treasure::{Batch, Entry, Field, Group, Request, Session, Template, Watch};
+use treasure::{Batch, Entry, Field, Group, Request, Session, Watch, flags};
 
 use crate::{
     Verdict,
@@ -30,18 +30,20 @@ use crate::{
 Examples:
   treasure generate \"Once upon a time\" --reward sentiment=negative
   treasure generate \"The old dog\" --reward sentiment=negative --beside
-  treasure generate \"The movie\" --reward \"sentiment=positive + 0.5*perplexity\" --tree-width 4
+  treasure generate \"The movie\" --reward \"cola + 0.5*perplexity\" --tree-width 4
   treasure generate --template \"The [MASK:5] was [MASK:12].\" --reward cola
-  treasure generate --prompts prompts.jsonl --samples 4 --out rows.jsonl --resume
+  treasure generate --prompts prompts.jsonl --samples 4 --out rows.jsonl
 
-Rewards: sentiment=positive|neutral|negative, toxicity, no-toxicity, cola, perplexity,
-  hf:DIR-or-ID#LABEL, ppl:DIR-or-ID, nelbo:MODEL, regex:PATTERN, contains:a,b, avoids:a,b,
-  length:40..60, distinct:N, json-schema:FILE, exec:COMMAND, tei+http://HOST:PORT#LABEL,
-  vllm+http://…#LABEL, completions+http://…, reward+http://…
-  combined with `a + 0.5*b`, min(a, b), product(a, b); prefixes prob:, accuracy: and raw:
+Rewards: sentiment=positive|neutral|negative, toxicity, no-toxicity, cola,
+  perplexity, hf:DIR-or-ID#LABEL, ppl:DIR-or-ID, nelbo:MODEL, regex:PATTERN,
+  contains:a,b, avoids:a,b, length:40..60, distinct:N, json-schema:FILE,
+  exec:COMMAND, tei+http://HOST:PORT#LABEL, vllm+http://…#LABEL,
+  completions+http://…, reward+http://…
+  combined with `a + 0.5*b`, min(a, b), product(a, b);
+  prefixes prob:, accuracy: and raw:
 
-An empty prompt \"\" generates without one, `-` reads one from standard input. Ctrl-C prints the best so
-far and exits with 130.")]
+An empty prompt \"\" generates without one, `-` reads one from standard input.
+Ctrl-C prints the best so far and exits with 130.")]
 pub struct Generate {
     /// The beginning of the text; several give several rows
     #[arg(value_name = "PROMPT")]
@@ -124,19 +126,9 @@ pub fn prompts(written: &[String], common: &Common) -> Outcome<Vec<Entry>> {
             entries.push(Entry::prompt(text.strip_suffix('\n').unwrap_or(&text)));
             continue;
         }
-        if Template::has_hole(prompt) {
-            common.say(format!(
-                "note: the hole in {prompt:?} is taken as text; fill holes with --template"
-            ));
-        }
         entries.push(Entry::prompt(prompt));
     }
-    if written.len() > 1 && written.iter().all(|prompt| !prompt.contains(' ')) {
-        common.say(format!(
-            "note: {} prompts of one word each; put one prompt of several words in quotes",
-            written.len()
-        ));
-    }
+    flags::slips(written).iter().for_each(|slip| common.say(format!("note: {slip}")));
     Ok(entries)
 }
 

@@ -24,8 +24,9 @@ Examples:
   treasure predict \"The cat [MASK] on the [MASK].\"
   treasure predict --model DIR --ids 5,17,M,42 --json
 
-Log-probabilities come after the two denoiser constraints: the mask token has none.
-Positions count tokens from 0, special tokens included. `-` reads a text from standard input.")]
+Log-probabilities come after the two denoiser constraints: the mask token has
+none. Positions count tokens from 0, special tokens included. `-` reads a text
+from standard input.")]
 pub struct Predict {
     /// Texts with holes, such as "The [MASK] sat on the [MASK:2]."
     #[arg(value_name = "TEXT", required_unless_present = "ids")]
@@ -37,7 +38,7 @@ pub struct Predict {
     #[arg(long, value_name = "N", default_value = "5", value_parser = crate::options::count("top"))]
     pub top: NonZeroUsize,
     /// The noise level σ of time-conditioned models [default: from the share of masks]
-    #[arg(long, value_name = "σ", allow_negative_numbers = true)]
+    #[arg(long, value_name = "σ", value_parser = crate::options::number)]
     pub sigma: Option<f64>,
     /// The denoiser.
     #[command(flatten)]

@@ -1,12 +1,9 @@
 //! `treasure refine`: finished texts, made better.
 
-use std::{
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-};
+use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::Args;
-use treasure::{Batch, Entry, Field, Group, Session};
+use treasure::{Batch, Field, Group, Session};
 
 use crate::{
     Verdict,
@@ -28,17 +25,20 @@ use crate::{
 #[command(after_help = "\
 Examples:
   treasure refine \"The old dog was sad.\" --reward sentiment=positive
-  treasure refine \"The old dog was sad.\" --reward sentiment=positive --keep \"old dog\"
-  treasure refine \"The old dog was sad.\" --reward sentiment=positive --matches \"The old .*\"
+  treasure refine \"The old dog was sad.\" --reward cola --keep \"old dog\"
+  treasure refine \"The old dog was sad.\" --reward cola --matches \"The old .*\"
   treasure refine --file rows.jsonl --reward cola --rounds 8 --out better.jsonl
 
-A share of the text is masked again and searched anew; what is better is kept, and where nothing is,
-the given bytes come back. Rows are those of `generate`, with `before` and `reward_before`.
+A share of the text is masked again and searched anew; what is better is kept,
+and where nothing is, the given bytes come back. Rows are those of `generate`,
+with `before` and `reward_before`.
 
-A constraint is on the whole text, which must satisfy it already: every text on the way does.
+A constraint is on the whole text, which must satisfy it already: every text on
+the way does.
 
-A file holds one text a line; a file that ends in .jsonl holds rows with `text`, whose own fields are
-carried on. `-` is standard input, a text a line.")]
+A file holds one text a line; a file that ends in .jsonl holds rows with `text`,
+whose own fields are carried on; without a constraint a `prompt` that the text
+begins with stays as it is. `-` is standard input, a text a line.")]
 pub struct Refine {
     /// The texts
     #[arg(value_name = "TEXT", required_unless_present = "file")]
@@ -91,20 +91,6 @@ impl Asks for Refine {
 }
 
 impl Refine {
-    fn texts(&self) -> Outcome<Vec<Entry>> {
-        let mut texts = match &self.file {
-            Some(file) => input::finished(file)?,
-            None => Vec::new(),
-        };
-        for text in &self.text {
-            match text.as_str() {
-                "-" => texts.extend(input::finished(Path::new("-"))?),
-                text => texts.push(Entry::finished(text)),
-            }
-        }
-        Ok(texts)
-    }
-
     /// Plans, loads, refines and hands the rows on.
     pub fn run(&self, common: &Common) -> Outcome<Verdict> {
         let mut request = self.request.request(common)?;
@@ -112,7 +98,8 @@ impl Refine {
         let share =
             self.share.into_iter().flat_map(|(from, to)| [("share_from", from), ("share_to", to)]);
         request.options.extend(share.map(|(name, value)| (name.to_owned(), value.into())));
-        let batch = Batch::new(&request, self.texts()?)?;
+        let texts = input::finished(self.file.as_deref(), &self.text)?;
+        let batch = Batch::new(&request, texts)?;
         // With a deadline texts must not wait for one another.
         let in_flight = if request.max_seconds.is_some() { 1 } else { self.in_flight.get() };
         let session = Session::pocket()?.with_options(self.sizes.options(in_flight));

@@ -1,9 +1,6 @@
 //! `treasure score`: given texts, scored by a reward.
 
-use std::{
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-};
+use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::Args;
 use treasure::{Field, Plan, Request, Session, SessionOptions};
@@ -27,8 +24,9 @@ Examples:
   treasure score --reward ppl:DIR --ids 5,17,23 --json
   treasure score --reward cola --file texts.txt
 
-A file holds one text a line; a file that ends in .jsonl holds rows with `text` (as `generate` writes
-them), `prompt` or `context_string`. `-` is standard input, a text a line.")]
+A file holds one text a line; a file that ends in .jsonl holds rows with `text`
+(as `generate` writes them), `prompt` or `context_string`. `-` is standard
+input, a text a line.")]
 pub struct Score {
     /// What to score with, and whose conventions hold.
     #[command(flatten)]
@@ -61,16 +59,7 @@ impl Score {
     pub fn run(&self, common: &Common) -> Outcome<Verdict> {
         let ids = self.ids.iter().map(|ids| treasure::read_whole_ids(ids));
         let given: Vec<Vec<u32>> = ids.collect::<treasure::Result<_>>()?;
-        let mut texts = match &self.file {
-            Some(file) => input::texts(file)?,
-            None => Vec::new(),
-        };
-        for text in &self.text {
-            match text.as_str() {
-                "-" => texts.extend(input::texts(Path::new("-"))?),
-                text => texts.push(text.to_owned()),
-            }
-        }
+        let texts = input::finished(self.file.as_deref(), &self.text)?;
         let reward_dtype = Some(self.dtype.clone());
         let plan = Plan::new(&Request { reward_dtype, ..self.reward.request(common)? })?;
         let session = Session::pocket()?.with_options(SessionOptions {
@@ -78,7 +67,7 @@ impl Score {
             cache_bytes: 0,
             ..SessionOptions::default()
         });
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts: Vec<&str> = texts.iter().filter_map(|entry| entry.text.as_deref()).collect();
         let mut rows = session.score_under(&plan, &texts)?;
         for ids in given {
             rows.push(session.score_ids(&plan, ids).context(|| "--ids")?);
@@ -89,9 +78,7 @@ impl Score {
                 continue;
             }
             print::line(scored.lines(plan.reading()))?;
-            if scored.is_cut() {
-                common.say("note: the text is longer than the judge reads; it saw the beginning");
-            }
+            scored.cuts().iter().for_each(|cut| common.say(format!("note: {cut}")));
         }
         Ok(Verdict::Done)
     }

@@ -24,11 +24,12 @@ Examples:
   treasure serve
   treasure serve --port 0 --json
   treasure serve --host 0.0.0.0 --api-key-file keys --model llada=/models/llada
-  treasure serve --allow-reward tone=hf:/models/tone#warm --limit length=256 --limit max_nfe=5000
+  treasure serve --allow-reward tone=hf:/models/tone#warm --limit length=256
 
-The address is printed on standard output once it is taken; logs are JSON lines on standard error.
-SIGTERM or Ctrl-C: no new work, running searches finish or answer with their best so far, then exit 0.
-Beyond this machine only with keys or --open. Routes and fields: docs/server.md, GET /openapi.json.")]
+The address is printed on standard output once it is taken; logs are JSON lines
+on standard error. SIGTERM or Ctrl-C: no new work, running searches finish or
+answer with their best so far, then exit 0. Beyond this machine only with keys
+or --open. Routes and fields: docs/server.md, GET /openapi.json.")]
 pub struct Serve {
     /// The address to listen at
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
@@ -99,16 +100,16 @@ pub struct Work {
     #[arg(long, value_name = "N", default_value = "8", value_parser = crate::options::count("in_flight"))]
     pub in_flight: NonZeroUsize,
     /// Searches that may wait; one more is refused with 429
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = crate::options::whole::<usize>)]
     pub max_queue: usize,
     /// Seconds a search may take, and may wait
     #[arg(long, value_name = "S", default_value = "120", value_parser = crate::options::seconds)]
     pub max_seconds: f64,
     /// Bytes of a request's body
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = crate::options::whole::<usize>)]
     pub max_body: usize,
     /// Bytes of a prompt, a template or a text to score
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 18)]
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 18, value_parser = crate::options::whole::<usize>)]
     pub max_prompt: usize,
     /// The largest value of an option (length, samples, beam_width, …), or of max_nfe and
     /// max_reward_calls for every search; may be repeated

@@ -31,7 +31,7 @@ pub enum Action {
     /// Write a page with the search tree: every node, its value, and why it was kept or pruned
     #[command(after_help = "\
 Example:
-  treasure generate \"The old dog\" --reward sentiment=negative --trace search.jsonl
+  treasure generate \"The old dog\" --reward cola --trace search.jsonl
   treasure trace view search.jsonl")]
     View(View),
 }
@@ -51,11 +51,9 @@ impl Trace {
     /// Does it.
     pub fn run(&self, common: &Common) -> Outcome<Verdict> {
         let Action::View(view) = &self.action;
-        let trees = report::read_trace_text(&input::read(&view.file)?, &view.file)?;
-        if trees.is_empty() {
-            let message = format!("{}: expected a search, got an empty file", view.file.display());
-            return Err(Failure::new(message).hint("write one with generate --trace FILE.jsonl"));
-        }
+        let text = input::read(&view.file)
+            .map_err(|failure| failure.hint("write one with generate --trace FILE.jsonl"))?;
+        let trees = report::read_trace_text(&text, &view.file)?;
         let named = if view.file.as_os_str() == "-" { Path::new("trace") } else { &view.file };
         let out = view.out.clone().unwrap_or_else(|| named.with_extension("html"));
         let title = format!("{}", named.file_name().unwrap_or_default().display());

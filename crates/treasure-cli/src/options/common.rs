@@ -17,10 +17,10 @@ pub struct Common {
     #[arg(long, global = true)]
     pub json: bool,
     /// The seed of all randomness: the same seed and plan give the same bytes [default: 0]
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, value_name = "N", value_parser = super::whole::<u64>)]
     pub seed: Option<u64>,
     /// Threads to use, at most the machine's cores; the result does not depend on it [default: all]
-    #[arg(long, global = true, value_name = "N", value_parser = crate::options::positive)]
+    #[arg(long, global = true, value_name = "N", value_parser = threads)]
     pub threads: Option<NonZeroUsize>,
     /// No talk and no progress on standard error, only errors
     #[arg(long, short, global = true)]
@@ -51,6 +51,11 @@ impl Common {
             let _ = writeln!(io::stderr(), "{message}");
         }
     }
+}
+
+fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    let expected = || format!("expected 1 to the {} cores of this machine, got {text:?}", cores());
+    text.parse().map_err(|_| expected())
 }
 
 fn cores() -> usize {

@@ -60,7 +60,7 @@ impl<T: Asks> Args for Flags<T> {
                     .long("set")
                     .value_name("NAME=VALUE")
                     .help("Any other option of a method, by name; may be repeated")
-                    .help_heading(heading(Group::Search))
+                    .help_heading(Group::Search.heading())
                     .action(ArgAction::Append)
                     .value_parser(setting),
             ),
@@ -109,25 +109,12 @@ fn flag(field: &Field) -> Arg {
         .long(field.name.replace('_', "-"))
         .value_name(field.value)
         .help(format!("{}{default}", field.help))
-        .help_heading(heading(field.group))
-        .allow_negative_numbers(matches!(field.takes, Takes::Number | Takes::Option))
+        .help_heading(field.group.heading())
         .value_parser(parser(field.takes));
     match field.takes {
         Takes::Texts => arg.action(ArgAction::Append),
         Takes::Words => arg.action(ArgAction::Append).value_delimiter(','),
         _ => arg,
-    }
-}
-
-fn heading(group: Group) -> &'static str {
-    match group {
-        Group::Start => "Options",
-        Group::Model | Group::Checkpoint => "Model",
-        Group::Reward => "Reward",
-        Group::Search | Group::Refine => "Search",
-        Group::Limits => "Length and budget",
-        Group::Constraint => "Constraints (every text satisfies them)",
-        Group::Output => "Output",
     }
 }
 
@@ -139,14 +126,11 @@ fn parser(takes: Takes) -> ValueParser {
         Takes::Choice(words) => {
             ValueParser::new(PossibleValuesParser::new(words.iter().copied()).map(Value::from))
         }
-        Takes::Count(_) => ValueParser::new(|text: &str| {
-            let count = text.parse::<u64>().map(Value::from);
-            count.map_err(|_| format!("expected a whole number, got {text:?}"))
+        Takes::Count(least) => ValueParser::new(move |text: &str| {
+            let count = text.parse::<u64>().ok().filter(|count| *count >= least).map(Value::from);
+            count.ok_or_else(|| format!("expected a whole number from {least}, got {text:?}"))
         }),
-        Takes::Number => ValueParser::new(|text: &str| {
-            let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-            number.map(Value::from).ok_or_else(|| format!("expected a number, got {text:?}"))
-        }),
+        Takes::Number => ValueParser::new(|text: &str| super::number(text).map(Value::from)),
         Takes::Schema => ValueParser::new(|path: &str| {
             let content = input::read(Path::new(path)).map_err(|failure| failure.line())?;
             serde_json::from_str::<Value>(&content)

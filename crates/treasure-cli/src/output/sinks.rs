@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, ops::ControlFlow, path::Path};
 
-use treasure::{Batch, Job, Plan, Reading, Sample, Session, Store, TraceFile, Watch, words};
+use treasure::{Batch, Job, Plan, Reading, Sample, Session, Store, TraceFile, Watch, flags, words};
 
 use super::{print, screen::Screen};
 use crate::{Verdict, failure::Outcome, input, interrupt, options::common::Common};
@@ -128,7 +128,7 @@ impl Sinks<'_> {
                 input::replace(file, &sample.text)?;
             }
         }
-        for note in &sample.notes {
+        for note in sample.notes.iter().filter(|note| !note.starts_with(words::UNMET)) {
             if tally.told.insert(note.clone()) {
                 self.common.say(format!("note: {note}"));
             }
@@ -141,13 +141,9 @@ impl Sinks<'_> {
                     format!("{apart}{}", sample.lines(self.reading, plan.samples > 1))
                 }
             })?;
-            if self.reading == Reading::Rule && sample.reward < 1.0 {
-                self.common.say(format!(
-                    "note: no text met the rule ({} of 1); try --tree-width 8 --beam-width 20, a longer \
-                     --length, or a rule nearer to what the model writes",
-                    words::reward(sample.reward)
-                ));
-            }
+        }
+        if let Some(advice) = flags::unmet(sample) {
+            self.common.say(format!("note: {advice}"));
         }
         tally.rows += 1;
         tally.interrupted |= sample.is_interrupted();

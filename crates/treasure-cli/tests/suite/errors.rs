@@ -104,11 +104,45 @@ fn wrong_input_is_answered_with_an_error_and_a_hint() {
         ),
         ("unreachable server", small(&["x", "--reward", "tei+http://127.0.0.1:9#POSITIVE"])),
         ("too long for the model", small(&["x", "--length", "500"])),
+        ("no such option", small(&["x", "--beam-widht", "3"])),
+        ("no such command", vec!["genrate".into()]),
+        ("options that exclude each other", small(&["x", "--template", "a [MASK]"])),
+        ("no text", vec!["score".into(), "--reward".into(), "cola".into()]),
+        ("negative length", small(&["x", "--length", "-3"])),
+        ("negative seed", small(&["x", "--seed", "-1"])),
+        ("half a seed", small(&["x", "--seed", "1.5"])),
+        ("no length", small(&["x", "--length", "0"])),
+        ("no samples", small(&["x", "--samples", "0"])),
+        ("no particles", small(&["x", "--method", "bon", "--particles", "0"])),
+        ("negative prior", small(&["x", "--prior", "-1"])),
+        ("prior in words", small(&["x", "--prior", "abc"])),
+        ("min-p above 1", small(&["x", "--min-p", "2"])),
+        ("no time", small(&["x", "--max-seconds", "0"])),
+        ("unknown type", small(&["x", "--dtype", "f8"])),
+        ("unknown order", small(&["x", "--order", "random"])),
+        ("half a width", small(&["x", "--beam-width", "linear:8"])),
+        ("unknown value", small(&["x", "--value", "foo"])),
+        ("unknown sentiment", small(&["x", "--reward", "sentiment=happy"])),
+        ("no sentiment", small(&["x", "--reward", "sentiment"])),
+        ("open regex", small(&["x", "--reward", "regex:("])),
+        ("missing schema", small(&["x", "--reward", "json-schema:nope.json"])),
+        ("no choice", small(&["x", "--choices", ""])),
+        ("output nowhere", small(&["x", "--out", "/nonexistent/x.jsonl"])),
+        ("trace nowhere", small(&["x", "--trace", "/nonexistent/t.jsonl"])),
+        (
+            "missing texts",
+            ["score", "--reward", "cola", "--file", "nope.txt"].map(str::to_owned).to_vec(),
+        ),
+        ("length of a finished text", ["refine", "x", "--length", "8"].map(str::to_owned).to_vec()),
+        ("nothing kept", ["refine", "a dog", "--keep", "cat"].map(str::to_owned).to_vec()),
+        ("open pattern", ["refine", "a dog", "--keep", "("].map(str::to_owned).to_vec()),
+        ("all kept", ["refine", "a dog", "--keep", ".*"].map(str::to_owned).to_vec()),
     ];
     let mut all = String::new();
     for (name, args) in &cases {
         let words = fails(&args.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(words.starts_with("error: ") || words.contains("\nerror: "), "{name}: {words}");
+        assert!(words.contains("\nhint: ") && !words.contains("Usage:"), "{name}: {words}");
         // Paths differ from machine to machine.
         let words = words
             .replace(&mdlm, "MDLM")
@@ -117,6 +151,34 @@ fn wrong_input_is_answered_with_an_error_and_a_hint() {
         all += &format!("== {name}\n{words}\n");
     }
     expect("errors.txt", &all);
+}
+
+#[cfg(feature = "eval")]
+#[test]
+fn wrong_experiments_traces_and_measurements_say_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("mine.toml").display().to_string();
+    let tiny = "name = \"mine\"\nlenght = 3\n";
+    fs::write(&config, tiny).unwrap();
+    for (args, hint) in [
+        (&["eval", "run", "nope.toml"][..], "name a preset, or a config by its path"),
+        (&["eval", "run", "mian"], "did you mean main?"),
+        (&["eval", "run", "main", "--quick", "--prompts", "20"], "name a JSON Lines file"),
+        (&["eval", "run", &config], "docs/experiments.md"),
+        (&["eval", "report", "Cargo.toml"], "treasure trace view FILE"),
+        (&["trace", "view", "nope.jsonl"], "write one with generate --trace FILE.jsonl"),
+        (&["bench", "--searches", "nope.txt"], "name a file of JSON Lines"),
+    ] {
+        let words = fails(args);
+        assert!(words.contains("\nhint: ") && words.contains(hint), "{args:?}: {words}");
+    }
+}
+
+#[test]
+fn a_number_of_threads_that_is_none_names_the_cores() {
+    let words = fails(&["models", "--threads", "0"]);
+    assert!(words.contains("--threads: expected 1 to the ") && words.contains(" cores"), "{words}");
+    assert!(words.contains("\nhint: "), "{words}");
 }
 
 #[test]

@@ -175,6 +175,26 @@ fn a_reward_or_judge_that_sees_a_part_of_the_text_only_is_noted_once() {
 }
 
 #[test]
+fn a_rule_that_is_not_met_is_noted_and_met_ones_are_not() {
+    let of = |reward: &str| {
+        let more = ["The lake", "--samples", "2", "--json", "--reward", reward];
+        let made = run_small(&more, 0);
+        (rows(&made), stderr(&made))
+    };
+    let (made, said) = of("contains:zyx,qqq");
+    for row in &made {
+        let note = row["notes"].as_array().unwrap().last().unwrap().as_str().unwrap();
+        assert!(note.starts_with("the rule of the reward is not met: 0"), "{note}");
+        assert!(note.ends_with(" of 1"), "{note}");
+    }
+    assert_eq!(said.matches("note: this text does not meet the rule (0").count(), 2, "{said}");
+    assert!(!said.contains("--beam-width") && !said.contains("the rule of the reward"), "{said}");
+    let (made, said) = of("length:1..99");
+    assert!(made.iter().all(|row| row["notes"] == Value::Array(Vec::new())), "{made:?}");
+    assert!(!said.contains("does not meet"), "{said}");
+}
+
+#[test]
 fn a_batch_goes_to_a_file_and_a_truncated_one_is_completed() {
     let dir = tempfile::tempdir().unwrap();
     let prompts = dir.path().join("prompts.jsonl");
@@ -237,7 +257,16 @@ fn the_tree_of_a_trace_becomes_a_page() {
     assert!(nodes.len() > 4 && nodes.iter().any(|node| node["reason"] == "beaten"));
     assert!(!trees[0]["texts"].as_object().unwrap().is_empty());
     let error = stderr(&run(&["trace", "view", "Cargo.toml"], 2));
-    assert!(error.contains("Cargo.toml"), "{error}");
+    assert!(error.contains("Cargo.toml: expected a trace"), "{error}");
+    assert!(error.contains("hint: write one with generate --trace FILE.jsonl"), "{error}");
+    // A trace is never replaced.
+    let before = fs::read(&trace).unwrap();
+    let error = stderr(&run_small(&["The lake", "--trace", &trace], 2));
+    assert!(
+        error.contains("the file already holds") && error.contains("hint: resume it"),
+        "{error}"
+    );
+    assert!(fs::read(&trace).unwrap() == before);
 }
 
 #[test]
@@ -261,6 +290,8 @@ fn constraints_hold_of_every_text() {
         let text = found["continuation"].as_str().unwrap();
         assert!([" a", " the", "a b"].contains(&text), "{method}: {text:?}");
     }
+    let error = stderr(&run_small(&["The lake", "--choices", ""], 2));
+    assert!(error.contains("--choices: expected at least one text"), "{error}");
     let beside = stdout(&run_small(&["The lake", "--choices", " a, the", "--beside"], 0));
     assert!(beside.matches("The lake a\n").count() + beside.matches("The lake the\n").count() >= 3);
     let filled = fs::read_to_string(&file).unwrap();

@@ -64,8 +64,10 @@ fn what_is_kept_stays_and_the_rest_may_change() {
     for (wrong, message) in [
         (&["--keep", "(?s).*"][..], "got all of the text"),
         (&["--keep", "("], "--keep: expected a regular expression"),
+        (&["--keep", "cat"], "--keep: expected a match in the text, got none"),
+        (&["--length", "8"], "--length: a finished text says it by itself"),
         (&["--share", "0.5..x"], "expected FROM..TO"),
-        (&["--share", "1.5"], "share from: expected a number in (0, 1], got 1.5"),
+        (&["--share", "1.5"], "--share: expected a number in (0, 1], got 1.5"),
         (&["--accept", "metropolis", "--pick", "worst"], "uniform with metropolis"),
         (&["--inner", "refine"], "a method that starts from masks"),
         (&["--set", "length=5"], "length"),
@@ -149,6 +151,31 @@ fn files_of_texts_or_rows_are_refined_in_order_and_a_run_can_be_continued() {
     let again = rows(&refine(&["--file", &out, "--json", "--rounds", "1"], 0));
     assert_eq!(again.len(), 4);
     assert_eq!(again[0]["before"], all[0]["text"]);
+}
+
+#[test]
+fn a_row_keeps_the_prompt_that_its_text_was_written_from() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let row =
+        r#"{"prompt": "The lake ", "text": "The lake was cold and the horse was old.", "id": 7}"#;
+    fs::write(path("rows.jsonl"), format!("{row}\n")).unwrap();
+    let (file, out) = (path("rows.jsonl"), path("out.jsonl"));
+    let options = ["--file", &file, "--json", "--out", &out, "--samples", "2"];
+    for made in rows(&refine(&options, 0)) {
+        let text = made["text"].as_str().unwrap();
+        assert!(text.starts_with("The lake ") && text != TEXT, "{made}");
+        assert_eq!((&made["prompt"], &made["id"]), (&"The lake ".into(), &7.into()));
+        assert_eq!((&made["plan"]["prompt"], &made["before"]), (&"The lake ".into(), &TEXT.into()));
+    }
+    // A run that goes on knows its rows by it.
+    let said = stderr(&refine(&[&options[..], &["--resume"]].concat(), 0));
+    assert!(said.contains("2 rows kept"), "{said}");
+    // Only under a constraint, which is on the whole text, the prompt may change.
+    let under = refine(&["--file", &file, "--matches", r"The lake was [a-z ]+ old\.", "--json"], 0);
+    assert_eq!(rows(&under)[0]["prompt"], "");
+    // What a finished text takes shows once its tokens are counted, so that no plan says it.
+    assert!(said.contains("plan: ") && !said.contains("model and"), "{said}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::{
     Key, Problem, Resampling, Result, Tempering, Width,
     options::{at_least_one, positive, share},
     population::Population,
-    propose::{DrawBy, FirstHitting, Order, Pace, Reveal},
+    propose::{FirstHitting, Reveal},
     run::Stepper,
     select::FullyAdapted,
     value::Resubstitute,
@@ -96,14 +96,10 @@ impl Search for Smc {
     fn begin(&self, problem: &Problem<'_>, _: Key) -> Result<Box<dyn Stepper>> {
         let parts = Population {
             size: self.particles,
-            propose: Box::new(FirstHitting {
-                reveal: Reveal::Enumerate { beam: self.beam_width.clone(), tries: TRIES },
-                draws: DrawBy::Slot,
-                order: Order::Uniform,
-                commit_threshold: None,
-                reuse: None,
-                pace: Pace::default(),
-            }),
+            propose: Box::new(FirstHitting::new(Reveal::Enumerate {
+                beam: self.beam_width.clone(),
+                tries: TRIES,
+            })),
             value: Box::new(Resubstitute::default()),
             select: Box::new(FullyAdapted {
                 lambda: self.lambda,

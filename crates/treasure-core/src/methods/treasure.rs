@@ -53,7 +53,7 @@ pub struct Treasure {
     pub prior: f64,
     /// W: + W · the share of distinct bigrams of the completed text.
     pub variety: f64,
-    /// Tokens below this share of the likeliest one's probability are not tried; two always are.
+    /// Tokens below this share of the likeliest one's probability are not tried.
     pub min_p: f64,
     /// Tokens tried per position while every text on the way earned the same, where that is more than b
     /// and the reward promises no highest value.

@@ -7,7 +7,7 @@ use crate::{
     Context, Error, Event, Flow, Key, MaskedSeq, NodeEvent, Particle, TokenId, Want,
     context::Step,
     population::{Node, Weight, next_population},
-    propose::{DrawBy, FirstHitting, Order, Pace, Propose, Reveal},
+    propose::{FirstHitting, Propose, Reveal},
     run::Concluded,
     select::{Kept, Selection},
 };
@@ -15,14 +15,7 @@ use crate::{
 /// Moves nodes with equally many masks on until each has `masks` left. Draws by the context's key, the
 /// number of masks and the slot. `at` is where they are, for whoever has to stop.
 pub(super) fn walk(cx: &mut Context<'_, '_>, at: &mut Vec<Node>, masks: usize) -> Flow<()> {
-    let hitting = FirstHitting {
-        reveal: Reveal::Sample { candidates: 1.into() },
-        draws: DrawBy::Slot,
-        order: Order::Uniform,
-        commit_threshold: None,
-        reuse: None,
-        pace: Pace::default(),
-    };
+    let hitting = FirstHitting::new(Reveal::Sample { candidates: 1.into() });
     let most = |at: &[Node]| at.iter().map(|node| node.seq.n_masked()).max().unwrap_or(0);
     while most(at) > masks {
         cx.problem.check_deadline()?;
@@ -59,16 +52,18 @@ pub(super) fn looked_at(cx: &Context<'_, '_>, nodes: &mut [Node]) -> Flow<Vec<f6
     cx.problem.score(&texts)
 }
 
+/// The error for what a tree lacks.
+pub(super) fn missing(what: &'static str, expected: &str) -> Error {
+    Error::Invalid { what, expected: expected.into(), got: "none".into() }
+}
+
 /// The end of a search that has seen these texts: the best of them, the first of equals.
 pub(super) fn best_of(finals: Vec<Particle>, what: &'static str) -> Flow<Concluded> {
     let better = |best: usize, other: usize| {
         if finals[other].reward > finals[best].reward { other } else { best }
     };
-    let best = (0..finals.len()).reduce(better).ok_or_else(|| Error::Invalid {
-        what,
-        expected: "a text that is finished".into(),
-        got: "none".into(),
-    })?;
+    let best =
+        (0..finals.len()).reduce(better).ok_or_else(|| missing(what, "a text that is finished"))?;
     Ok(Concluded {
         tokens: finals[best].tokens.clone(),
         reward: Some(finals[best].reward),

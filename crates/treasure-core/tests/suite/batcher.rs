@@ -10,8 +10,9 @@ use std::{
 };
 
 use treasure_core::{
-    Answer, Bans, Batcher, Denoiser, Encoding, Error, Facts, Key, Limits, MaskedSeq, NoiseSchedule,
-    Outcome, Problem, Question, Result, Reward, Sampler, Search, Silent, State, StopReason, View,
+    Answer, Bans, Batcher, Denoiser, Encoding, Error, Facts, Guided, Key, Limits, MaskedSeq,
+    NoiseSchedule, Outcome, Problem, Question, Result, Reward, Sampler, Search, Silent, State,
+    StopReason, View,
     methods::{BestOfN, FkSteering, Treasure},
 };
 use treasure_testkit::{JointTable, TableReward};
@@ -108,6 +109,10 @@ impl Denoiser for Sociable {
         false
     }
 
+    fn reuses(&self) -> bool {
+        true
+    }
+
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
         let starts = batch.iter().filter(|state| state.seq.n_masked() == LEN).count();
         self.starts.fetch_max(starts, Ordering::Relaxed);
@@ -125,17 +130,31 @@ fn a_denoiser_that_depends_on_company_is_asked_for_each_search_by_itself() {
     let own = Arc::new(Sociable { inner, starts: AtomicUsize::new(0) });
     let denoiser: Arc<dyn Denoiser> = own.clone();
     let reward: Arc<dyn Reward> = Arc::new(TableReward::random(VOCAB, LEN, Key::new(2)));
-    let method = Treasure::new(3, 2);
-    // All begin together, so that a table which shared would hand over several starts at once.
-    let (seeds, together_now) = ([0, 1, 2, 3], Barrier::new(4));
-    let one = |seed, denoiser: &dyn Denoiser, reward: &dyn Reward| {
-        together_now.wait();
-        search(&method, seed, denoiser, reward).unwrap().tokens
+    for reuse in [None, Some(2)] {
+        let method = Treasure { reuse, ..Treasure::new(3, 2) };
+        // All begin together, so that a table which shared would hand over several starts at once.
+        let (seeds, together_now) = ([0, 1, 2, 3], Barrier::new(4));
+        let one = |seed, denoiser: &dyn Denoiser, reward: &dyn Reward| {
+            together_now.wait();
+            search(&method, seed, denoiser, reward).unwrap().tokens
+        };
+        let found = together(4, &seeds, &denoiser, &reward, one);
+        assert_eq!(own.starts.load(Ordering::Relaxed), 1);
+        let alone = |seed| search(&method, seed, &*own, &*reward).unwrap().tokens;
+        assert_eq!(found, seeds.map(alone));
+    }
+}
+
+#[test]
+fn a_prediction_of_two_passes_counts_as_two_at_the_table_too() {
+    let table: &JointTable = Box::leak(Box::new(JointTable::random(VOCAB, LEN, Key::new(1))));
+    let twice: Arc<dyn Denoiser> = Arc::new(Guided::new(table, &MaskedSeq::empty(LEN), 1.0));
+    let reward: Arc<dyn Reward> = Arc::new(TableReward::random(VOCAB, LEN, Key::new(2)));
+    let method = BestOfN { particles: 1, sampler: Sampler::FirstHitting };
+    let spent = |seed, denoiser: &dyn Denoiser, reward: &dyn Reward| {
+        search(&method, seed, denoiser, reward).unwrap().cost.nfe
     };
-    let found = together(4, &seeds, &denoiser, &reward, one);
-    assert_eq!(own.starts.load(Ordering::Relaxed), 1);
-    let alone = |seed| search(&method, seed, &own.inner, &*reward).unwrap().tokens;
-    assert_eq!(found, seeds.map(alone));
+    assert_eq!(together(2, &[0, 1], &twice, &reward, spent), [2 * LEN as u64; 2]);
 }
 
 /// A reward that records its largest batch and fails on views that begin with a given token.

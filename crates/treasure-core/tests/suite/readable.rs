@@ -252,7 +252,7 @@ fn variety_is_the_share_of_distinct_bigrams() {
 }
 
 #[test]
-fn min_p_drops_what_is_unlikely_beside_the_likeliest_but_leaves_a_choice() {
+fn min_p_drops_what_is_unlikely_beside_the_likeliest() {
     let (table, reward) = parts(4);
     let share = 0.5;
     let method = Treasure { min_p: share, ..Treasure::new(4, 3) };
@@ -269,7 +269,7 @@ fn min_p_drops_what_is_unlikely_beside_the_likeliest_but_leaves_a_choice() {
         let mut row = table.conditionals(state)[row].clone();
         row.sort_by(|a, b| b.total_cmp(a));
         let likely = row.iter().filter(|&&p| p >= share * row[0]).count();
-        assert_eq!(nodes.len(), likely.max(2), "{row:?}");
+        assert_eq!(nodes.len(), likely, "{row:?}");
     }
 }
 
@@ -300,9 +300,9 @@ fn min_p_gives_way_while_a_parent_is_far_from_the_highest_reward() {
                 None => 0.0,
                 Some(worth) => whole.powf(((1.0 - worth) / ROOM).clamp(1.0, MOST_ROOMS)),
             };
-            let likely = |share: f64| row.iter().filter(|&&p| p >= share * row[0]).count().max(2);
+            let likely = |share: f64| row.iter().filter(|&&p| p >= share * row[0]).count();
             assert_eq!(nodes.len(), likely(share), "{row:?} {share}");
-            in_full += usize::from(nodes.len() == 2);
+            in_full += usize::from(share == whole && nodes.len() < row.len());
             loosened += usize::from(worth.is_some() && nodes.len() > likely(whole));
         }
     }

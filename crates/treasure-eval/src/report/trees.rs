@@ -80,21 +80,17 @@ pub fn read_text(text: &str, path: &Path) -> Result<Vec<Tree>> {
             line: index + 1,
             message: error.to_string(),
         };
-        let mut event: Value = serde_json::from_str(line).map_err(damaged)?;
+        let mut event = match serde_json::from_str::<Value>(line) {
+            Err(_) if trees.is_empty() => Value::Null,
+            event => event.map_err(damaged)?,
+        };
         // Every search begins with the version of the format; what only the caller knew may follow.
         if event["event"].is_null() && event["schema"].is_string() {
             trees.push(Tree { id: format!("search {}", trees.len() + 1), ..Tree::default() });
             continue;
         }
         let Some(tree) = trees.last_mut() else {
-            return Err(Error::Row {
-                path: path.into(),
-                line: index + 1,
-                message: format!(
-                    "expected a trace, which begins with its schema, got {}",
-                    short(line)
-                ),
-            });
+            return Err(Error::NoTrace { path: path.into(), got: short(line) });
         };
         match event["event"].as_str() {
             Some("sample") => {
@@ -119,7 +115,10 @@ pub fn read_text(text: &str, path: &Path) -> Result<Vec<Tree>> {
             _ => {}
         }
     }
-    Ok(trees)
+    match trees.is_empty() {
+        true => Err(Error::NoTrace { path: path.into(), got: "an empty file".into() }),
+        false => Ok(trees),
+    }
 }
 
 /// The beginning of a line, for a message.

@@ -225,6 +225,10 @@ impl<T: Denoiser + ?Sized> Denoiser for Clocked<'_, T> {
         self.inner.row_invariant()
     }
 
+    fn passes(&self) -> u64 {
+        self.inner.passes()
+    }
+
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
         self.time(|inner| inner.encode(batch))
     }

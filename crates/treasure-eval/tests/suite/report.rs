@@ -228,3 +228,26 @@ fn the_motivating_figures_are_drawn_from_their_own_kinds_of_run() {
     let page = fs::read_to_string(made.html).unwrap();
     assert!(page.contains("Figure 2") && page.contains("Figures 3 and 6"));
 }
+
+#[test]
+fn published_figures_have_colours_of_their_own() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../papers/treasure/results/figures");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let figures: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|e| e == "svg")).collect();
+    assert!(figures.len() > 80);
+    for path in figures {
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("\"#0000A"), "{}: a code stands for a colour", path.display());
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_said_to_be_none() {
+    use treasure_eval::report::read_trace_text;
+
+    for text in ["", "[package]\nname = 1\n", "{\"text\": \"a\"}\n"] {
+        let error = read_trace_text(text, "Cargo.toml".as_ref()).unwrap_err().to_string();
+        assert!(error.starts_with("Cargo.toml: expected a trace"), "{error}");
+    }
+}

@@ -19,6 +19,13 @@ use crate::{
 const EPS: f32 = 1e-5;
 /// The sinusoid's width, whatever the conditioning width.
 const SINUSOID: usize = 256;
+/// Smallest survival probability of the log-linear schedule.
+const LOG_LINEAR_EPS: f64 = 1e-3;
+
+/// The noise level of a diffusion time under the log-linear schedule: `σ(t) = −ln(1 − (1 − ε) t)`.
+pub(crate) fn sigma_at(t: f64) -> f64 {
+    -(-(1.0 - LOG_LINEAR_EPS) * t).ln_1p()
+}
 
 struct Dit<'a> {
     t: &'a mut Tensors,

@@ -188,18 +188,13 @@ impl Runner {
         Ok(nll)
     }
 
-    /// Class logits of each sequence; equal sequences (texts that differ in what the tokenizer drops) run once.
-    pub fn classify(&self, batch: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
-        let first: Vec<(&[u32], usize)> = batch.iter().map(|&tokens| (tokens, 0)).collect();
-        self.classify_at(&first)
-    }
-
-    /// Class logits of each sequence, read at a position that its tokens alone decide.
+    /// Class logits of each sequence, read at a position that its tokens alone decide; equal sequences run once.
     pub fn classify_at(&self, batch: &[(&[u32], usize)]) -> Result<Vec<Vec<f32>>> {
         self.check_reader(false)?;
         if let Some(&(tokens, position)) = batch.iter().find(|(tokens, at)| *at >= tokens.len()) {
             return Err(no_position(position, tokens.len()));
         }
+        // Texts that differ in what the tokenizer drops are equal only here.
         let mut known: HashMap<&[u32], usize> = HashMap::with_capacity(batch.len());
         let mut sequences: Vec<Sequence<'_>> = Vec::with_capacity(batch.len());
         let places: Vec<usize> = batch

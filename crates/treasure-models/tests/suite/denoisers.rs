@@ -114,7 +114,6 @@ fn mdlm_follows_its_time_through_the_log_linear_schedule() {
     let seq = masked(&Io::read("mdlm_sigma").ids("input_ids")[0], model.mask_id());
     let t = 0.6;
     let sigma = -(1.0f64 - (1.0 - 1e-3) * t).ln();
-    assert!((MaskedLm::sigma_at(t) - sigma).abs() < 1e-12);
     let by_time = model.encode(&[State { seq: &seq, t }]).unwrap();
     let by_sigma = model.encode_at_sigma(&[&seq], sigma).unwrap();
     let other = model.encode_at_sigma(&[&seq], 0.1).unwrap();

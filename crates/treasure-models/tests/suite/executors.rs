@@ -296,15 +296,16 @@ fn classes_come_from_the_first_token_and_equal_sequences_run_once() {
     let mut noise = Noise(18);
     let (short, long) = (tokens(&mut noise, 9), tokens(&mut noise, 31));
     let rows: [&[u32]; 3] = [&short, &long, &short];
+    let first = rows.map(|tokens| (tokens, 0));
     let (fast, slow) = (on(&Cpu::new(), network()), on(&Scalar, network()));
-    let (got, want) = (fast.classify(&rows).unwrap(), slow.classify(&rows).unwrap());
+    let (got, want) = (fast.classify_at(&first).unwrap(), slow.classify_at(&first).unwrap());
     assert_eq!((got.len(), &got[0]), (3, &got[2]));
     for (a, b) in got.concat().iter().zip(want.concat()) {
         assert!((a - b).abs() < 1e-6, "{a} {b}");
     }
     let refused = fast.nll(&rows).unwrap_err().to_string();
     assert_eq!(refused, "network: expected a vocabulary head, got a classifier");
-    let refused = fast.classify(&[&[]]).unwrap_err().to_string();
+    let refused = fast.classify_at(&[(&[], 0)]).unwrap_err().to_string();
     assert_eq!(refused, "position 0: expected one below 0");
 }
 
@@ -319,7 +320,7 @@ fn bad_batches_are_refused_with_the_reason() {
     assert_eq!(run(&[5; 3], Keep::Positions(&[3])), "position 3: expected one below 3");
     let refused = runner.nll(&[&[1, 2]]).unwrap_err().to_string();
     assert!(refused.ends_with("to score text, got a layer that looks ahead"), "{refused}");
-    let refused = runner.classify(&[&[1, 2]]).unwrap_err().to_string();
+    let refused = runner.classify_at(&[(&[1, 2], 0)]).unwrap_err().to_string();
     assert_eq!(refused, "network: expected a classifier, got a vocabulary head");
     let question = RowQuestion { row: 1, best: true, ..Default::default() };
     assert!(runner.ask(&[0.0; 14], &[question]).is_err());

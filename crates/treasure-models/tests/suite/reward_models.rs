@@ -99,8 +99,9 @@ fn a_text_that_is_no_conversation_is_read_as_it_is_but_not_by_a_gate() {
     let model = load("llama_reward");
     let ids = model.ids("Rain falls.").unwrap();
     assert_eq!(model.tokenizer().unwrap().decode(&ids).unwrap(), "Rain falls.");
-    assert!(model.log_probs(&["Rain falls."]).is_ok());
-    let error = load("armorm").log_probs(&["Rain falls."]).unwrap_err();
+    assert!(model.log_probs_ids(&[&ids]).is_ok());
+    let gated = load("armorm");
+    let error = gated.log_probs_ids(&[&gated.ids("Rain falls.").unwrap()]).unwrap_err();
     assert!(error.to_string().contains("a conversation in Llama 3's format"), "{error}");
 }
 

@@ -173,6 +173,18 @@ pub enum Leaf {
 }
 
 impl Leaf {
+    /// The checkpoint it asks, a pocket model's by its full name.
+    pub fn checkpoint(&self) -> Option<String> {
+        match self {
+            Self::Judge(judge, _) => Some(format!("pocket/{}", judge.model())),
+            Self::Perplexity => Some("pocket/scorer".into()),
+            Self::Classifier { model, .. } | Self::Scorer { model } | Self::Nelbo { model } => {
+                Some(model.clone())
+            }
+            _ => None,
+        }
+    }
+
     /// The numbers it can give.
     pub fn range(&self) -> Range {
         match self {

@@ -196,7 +196,6 @@ fn the_run_cache_scores_equal_texts_once_and_changes_no_number() {
     assert_eq!(cache.score(&["1", "2", "1"]).expect("scores"), [1.0, 2.0, 1.0]);
     assert_eq!(cache.score(&["2", "3"]).expect("scores"), [2.0, 3.0]);
     assert_eq!(number.0.load(Ordering::SeqCst), 3);
-    assert_eq!((cache.hits(), cache.misses()), (2, 3));
 }
 
 #[test]

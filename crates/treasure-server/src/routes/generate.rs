@@ -217,7 +217,7 @@ fn search(
             .map(|telling| Follow::new(delivery.mailbox.clone(), index, telling));
         let made = {
             let mut see = follow.as_mut().map(|follow| move |event: &Event| follow.see(event));
-            let mut watch = Watch { cancel: Some(&*cancel), ..Watch::default() };
+            let mut watch = Watch { cancel: Some(&*cancel), nodes: true, ..Watch::default() };
             if let Some(see) = &mut see {
                 watch.events = Some(see);
             }

@@ -40,7 +40,7 @@ fn block(scores: &[f32], largest: f64, out: &mut [f64; BLOCK]) {
         fn wide(scores: &[f32], largest: f64, out: &mut [f64; BLOCK]) {
             plain(scores, largest, out);
         }
-        // SAFETY: the processor was asked in the line above.
+        // SAFETY: the processor was asked at the head of this branch.
         return unsafe { wide(scores, largest, out) };
     }
     plain(scores, largest, out);

@@ -184,17 +184,12 @@ impl Mass {
         placed.into_iter().any(|&token| vocabulary.is_eos(token))
     }
 
-    /// The log-probability of every token at a masked position given that the text matches; −∞ where it
-    /// is not legal. `row` is the position's.
+    /// The log-probability of every token at a masked position given that the text matches, as a `number`;
+    /// −∞ where it is not legal. `row` is the position's.
     ///
     /// # Panics
     /// If the position is outside the span.
-    pub fn marginals(&mut self, position: usize, row: &[f32], out: &mut Vec<f64>) -> Result<()> {
-        self.marginals_as(position, row, out, |log_p| log_p)
-    }
-
-    /// The same as other numbers.
-    pub(super) fn marginals_as<T: Copy>(
+    pub fn marginals<T: Copy>(
         &mut self,
         position: usize,
         row: &[f32],

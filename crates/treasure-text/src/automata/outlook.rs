@@ -45,7 +45,7 @@ impl Outlook {
     pub fn row(&mut self, position: usize, row: &[f32], out: &mut Vec<f32>) -> Result<f64> {
         out.clear();
         if let Some((part, at)) = self.constraint.part(position) {
-            self.parts[part].marginals_as(at, row, out, |log_p| log_p as f32)?;
+            self.parts[part].marginals(at, row, out, |log_p| log_p as f32)?;
             return Ok(self.parts[part].log_sum(at));
         }
         let anything = self.constraint.anything();

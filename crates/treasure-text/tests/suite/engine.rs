@@ -128,7 +128,7 @@ impl Case<'_> {
             let total: f64 = left.iter().map(|text| weight(text)).sum();
             let mut marginals = Vec::new();
             for position in 0..rows.len() {
-                mass.marginals(position, row(position), &mut marginals).unwrap();
+                mass.marginals(position, row(position), &mut marginals, |log_p| log_p).unwrap();
                 for token in 0..self.vocabulary.size() as TokenId {
                     let with = left.iter().filter(|tokens| tokens[position] == token);
                     let truth = with.map(|text| weight(text)).sum::<f64>() / total;

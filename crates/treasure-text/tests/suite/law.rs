@@ -88,7 +88,7 @@ fn sequential(
             let log_row = |p: usize| logs[at(p)].as_slice();
             let mut marginals = Vec::new();
             let mut mass = Mass::new(&lattice, &log_row).unwrap().unwrap();
-            mass.marginals(position, log_row(position), &mut marginals).unwrap();
+            mass.marginals(position, log_row(position), &mut marginals, |log_p| log_p).unwrap();
             marginals.iter().map(|log| log.exp()).collect()
         }
     };
@@ -157,7 +157,7 @@ fn where_positions_are_independent_marginals_give_the_exact_conditional() {
             let mut mass = Mass::new(&span.lattice(&[None; LEN]).unwrap(), &row).unwrap().unwrap();
             let (mut q, mut marginals) = (1.0, Vec::new());
             for &position in &order {
-                mass.marginals(position, row(position), &mut marginals).unwrap();
+                mass.marginals(position, row(position), &mut marginals, |log_p| log_p).unwrap();
                 q *= marginals[text[position] as usize].exp();
                 mass.place(position, text[position]).unwrap();
             }

@@ -231,7 +231,8 @@ fn rows_land_as_they_finish_and_a_stop_keeps_what_is_there() {
         }
     };
     let quiet = |_: usize, _: &treasure::core::Event| ControlFlow::Continue(());
-    session.run_all(std::slice::from_ref(&plan), &jobs, None, false, &quiet, &mut done).unwrap();
+    let look = Watch::default();
+    session.run_all(std::slice::from_ref(&plan), &jobs, &look, &quiet, &mut done).unwrap();
     assert!((10..=14).contains(&order.len()), "about half of the rows: {order:?}");
 }
 

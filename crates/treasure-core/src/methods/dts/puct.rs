@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use super::{
-    super::walk::{Told, tell_change},
+    super::walk::{Told, missing, tell_change},
     Backup, DtsStar,
 };
 use crate::{
-    Context, Error, Event, Flow, MaskedSeq, Particle, StepEvent,
+    Context, Event, Flow, MaskedSeq, Particle, StepEvent,
     context::Step,
     population::{Node, tell_start},
-    propose::{DrawBy, FirstHitting, Order, Pace, Propose, Reveal},
+    propose::{DrawBy, FirstHitting, Propose, Reveal},
     run::{Concluded, Stepper},
     select::{Kept, Selection},
     value::{Resubstitute, Value, resubstituted},
@@ -39,7 +39,7 @@ pub(super) struct Tokens {
     at: Vec<Node>,
     best: Option<Particle>,
     /// The lowest and the highest reward seen.
-    range: (f64, f64),
+    range: Option<(f64, f64)>,
 }
 
 /// A tree of one start state.
@@ -53,14 +53,15 @@ pub(super) fn grown(start: &Arc<MaskedSeq>, options: DtsStar) -> Tokens {
         visits: 0.0,
         value: 0.0,
     };
-    let range = (f64::INFINITY, f64::NEG_INFINITY);
-    Tokens { options, branches: vec![root], done: 0, at: vec![node], best: None, range }
+    Tokens { options, branches: vec![root], done: 0, at: vec![node], best: None, range: None }
 }
 
 impl Tokens {
     fn scaled(&self, value: f64) -> f64 {
-        let (low, high) = self.range;
-        if high > low { (value - low) / (high - low) } else { 0.5 }
+        match self.range {
+            Some((low, high)) if high > low => (value - low) / (high - low),
+            _ => 0.5,
+        }
     }
 
     /// The child with the highest Q + c P √N / (1 + n); the likelier at a tie.
@@ -90,19 +91,9 @@ impl Tokens {
         self.at = vec![node.clone()];
         let (index, value) = (steps - node.seq.n_masked().min(steps), Resubstitute::default());
         cx.step = Step { index, steps, needs: value.needs(), last: false };
-        let hitting = FirstHitting {
-            reveal: Reveal::Top {
-                beam: self.options.beam_width.clone(),
-                groups: 1,
-                min_p: 0.0,
-                widen: 0,
-            },
-            draws: DrawBy::State,
-            order: Order::Uniform,
-            commit_threshold: None,
-            reuse: None,
-            pace: Pace::default(),
-        };
+        let beam = self.options.beam_width.clone();
+        let reveal = Reveal::Top { beam, groups: 1, min_p: 0.0, widen: 0 };
+        let hitting = FirstHitting { draws: DrawBy::State, ..FirstHitting::new(reveal) };
         let parents = [node];
         let mut proposals = hitting.propose(cx, &parents)?;
         let valued = value.value(cx, &parents, &mut proposals)?;
@@ -124,9 +115,10 @@ impl Tokens {
         let mut highest = f64::NEG_INFINITY;
         for (rank, ((mut node, text), mass)) in nodes.into_iter().zip(texts).zip(masses).enumerate()
         {
-            let reward = node.worth.map_or(f64::NEG_INFINITY, |worth| worth.reward);
+            let reward = node.worth.ok_or_else(|| missing("tree", "a scored child"))?.reward;
             highest = highest.max(reward);
-            self.range = (self.range.0.min(reward), self.range.1.max(reward));
+            let (low, high) = self.range.unwrap_or((reward, reward));
+            self.range = Some((low.min(reward), high.max(reward)));
             if self.best.as_ref().is_none_or(|best| reward > best.reward) {
                 self.best = Some(Particle {
                     tokens: text.tokens,
@@ -209,11 +201,7 @@ impl Stepper for Tokens {
     }
 
     fn conclude(&mut self, _: &mut Context<'_, '_>) -> Flow<Concluded> {
-        let best = self.best.clone().ok_or_else(|| Error::Invalid {
-            what: "tree",
-            expected: "an expanded state".into(),
-            got: "none".into(),
-        })?;
+        let best = self.best.clone().ok_or_else(|| missing("tree", "an expanded state"))?;
         Ok(Concluded {
             tokens: best.tokens.clone(),
             reward: Some(best.reward),

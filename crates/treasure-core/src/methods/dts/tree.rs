@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::super::walk::{Told, best_of, tell_change, walk};
+use super::super::walk::{Told, best_of, missing, tell_change, walk};
 use crate::{
     Context, Event, Flow, MaskedSeq, Particle, StepEvent,
     population::{Node, tell_start},
@@ -126,8 +126,8 @@ impl Tree {
             path.push(self.stride(cx)?);
         }
         let text = self.at[0].seq.complete_with([]);
-        let reward = cx.problem.score(&[text])?;
-        Ok((path, reward.first().copied().unwrap_or(f64::NEG_INFINITY)))
+        let reward = cx.problem.score(&[text])?.pop();
+        Ok((path, reward.ok_or_else(|| missing("tree", "a scored text"))?))
     }
 
     /// What a node is worth by its children.

@@ -32,7 +32,7 @@ const ROWS_IN_FLIGHT: usize = 1024;
 const ROWS_OF_A_THREAD: usize = 224;
 
 /// Fewer rows than this are better shared by all threads.
-const WORTH_A_THREAD: usize = 56;
+const WORTH_A_THREAD: usize = 32;
 
 /// Bytes of a layer that every thread may well read on its own.
 const SMALL_LAYER: usize = 10 << 20;

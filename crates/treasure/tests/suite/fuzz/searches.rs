@@ -95,7 +95,13 @@ fn search(session: &Session, choices: &mut Choices<'_>) -> Seen {
         if over && !by_flag { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let trace = choices.chance(128);
-    let watch = Watch { events: Some(&mut see), cancel: Some(&cancel), trace, ..Watch::default() };
+    let watch = Watch {
+        events: Some(&mut see),
+        nodes: true,
+        cancel: Some(&cancel),
+        trace,
+        ..Watch::default()
+    };
     match session.run(&plan, &job, watch) {
         Ok(sample) => {
             check(&plan, &sample);
