@@ -92,7 +92,18 @@ class Browser:
         found = call("POST", self.session + "/element", {"using": "css selector", "value": selector})
         return f"{self.session}/element/{found[ELEMENT]}"
 
+    def still(self, selector):
+        """Waits until an element stays where it is from one frame to the next: what moves is missed by a click."""
+        place = """const seen = document.querySelector(arguments[0])?.getBoundingClientRect();
+            const frame = () => new Promise(requestAnimationFrame);
+            return frame().then(frame).then(() => {
+              const now = document.querySelector(arguments[0])?.getBoundingClientRect();
+              return !!seen && !!now && ["x", "y", "width", "height"].every((side) => seen[side] === now[side]);
+            })"""
+        self.until(f"{selector} at rest", place, selector)
+
     def click(self, selector):
+        self.still(selector)
         call("POST", self.find(selector) + "/click", {})
 
     def hover(self, selector):
