@@ -10,7 +10,7 @@ mod variant;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use treasure::{Preset, Request, models::exec::Precision};
+use treasure::{Preset, Request, models::exec::Precision, rewards::Spec};
 
 pub use cells::Cell;
 pub use variant::Variant;
@@ -167,13 +167,16 @@ impl Plan {
             })
             .map(PlannedReward::from)
             .collect();
-        // What `auto` is depends on the machine, so that the plan names what it was.
-        let precision = (settings.precision.as_deref())
-            .map(Precision::chosen)
-            .transpose()
-            .map_err(treasure::Error::from)?
-            .filter(|&precision| precision != Precision::F32)
-            .map(|precision| precision.to_string());
+        let model = overrides.model.clone().unwrap_or_else(|| settings.model.clone());
+        // What `auto` is depends on machine and models, so that the plan names what it was.
+        let checkpoints = |reward: &PlannedReward| -> Vec<String> {
+            let spec: Option<Spec> = reward.spec.parse().ok();
+            let leaves = spec.as_ref().map(Spec::leaves).unwrap_or_default();
+            leaves.into_iter().filter_map(|(_, leaf)| leaf.checkpoint()).collect()
+        };
+        let networks = rewards.iter().flat_map(checkpoints).chain([model.clone()]);
+        let precision = treasure::precision(settings.precision.as_deref(), &[], networks)?;
+        let precision = (precision != Precision::F32).then(|| precision.to_string());
         let mut plan = Self {
             name: config.name.clone(),
             title: config.title.clone(),
@@ -181,7 +184,7 @@ impl Plan {
             protocol: config.protocol,
             size,
             seed: overrides.seed.unwrap_or(config.seed),
-            model: overrides.model.clone().unwrap_or_else(|| settings.model.clone()),
+            model,
             precision,
             ppl: overrides.ppl.clone().unwrap_or_else(|| settings.ppl.clone()),
             ppl_of: settings.ppl_of,

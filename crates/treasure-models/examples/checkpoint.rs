@@ -57,7 +57,7 @@ fn main() -> Anyhow<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let usage = "usage: checkpoint PLACE PRECISION ROUNDS TOKENS… or checkpoint machine PRECISION";
     let [place, precision, rest @ ..] = &words[..] else { return Err(usage.into()) };
-    let precision = Precision::chosen(precision)?;
+    let precision = Precision::chosen(precision, None)?;
     let [rounds, lengths @ ..] = rest else {
         println!("{}", machine(precision));
         return Ok(());

@@ -19,7 +19,7 @@ pub use runner::{Hidden, Runner};
 pub use sequence::{Keep, Sequence};
 
 use crate::Error;
-pub use crate::kernels::Isa;
+pub use crate::kernels::{Isa, on_a_worker};
 #[cfg(feature = "bench")]
 pub use crate::kernels::{operations, register_flops};
 

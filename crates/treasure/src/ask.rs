@@ -154,7 +154,7 @@ impl<'s> Ask<'s> {
     }
 
     /// Runs the search and shows every step of the text; `Break` stops it and keeps the best.
-    pub fn watch(self, mut show: impl FnMut(&Frame) -> ControlFlow<()>) -> Result<Sample> {
+    pub fn watch(self, mut show: impl FnMut(&Frame) -> ControlFlow<()> + Send) -> Result<Sample> {
         let watch = Watch { frames: Some(&mut show), ..Watch::default() };
         let plan = self.plan()?;
         self.session.run(&plan, &self.job(&plan, 0)?, watch)

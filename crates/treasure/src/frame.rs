@@ -61,10 +61,10 @@ pub struct Frame {
 }
 
 /// Somebody who sees every step of a text; `Break` stops the search.
-pub type Show<'a> = dyn FnMut(&Frame) -> ControlFlow<()> + 'a;
+pub type Show<'a> = dyn FnMut(&Frame) -> ControlFlow<()> + Send + 'a;
 
 /// Somebody who sees every event of a search; `Break` stops it.
-pub type Tell<'a> = dyn FnMut(&Event) -> ControlFlow<()> + 'a;
+pub type Tell<'a> = dyn FnMut(&Event) -> ControlFlow<()> + Send + 'a;
 
 /// What a mask looks like.
 pub(crate) const MASK: char = '▒';

@@ -62,7 +62,7 @@ pub use inputs::{read_finished, read_ids, read_whole_ids};
 pub use key::{KEYS, sample_key, start_key};
 pub use nearest::nearest;
 pub use needs::needs;
-pub use plan::{Plan, Preset, Reading};
+pub use plan::{Plan, Preset, Reading, precision};
 pub use predict::{Guess, Predicted};
 pub use request::Request;
 pub use rows::{Expected, Identity, Store};

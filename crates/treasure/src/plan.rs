@@ -4,7 +4,10 @@
 //! What changes no result (threads, batch sizes, file names) is no part of it.
 
 mod asked;
+mod precision;
 mod written;
+
+pub use precision::precision;
 
 use serde::{Deserialize, Serialize};
 use treasure_core::{AnswerKind, Method};

@@ -13,7 +13,7 @@ use std::{
 
 use lru::LruCache;
 use treasure_core::{Batcher, Problem, Traffic};
-use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver};
+use treasure_models::{LoadOptions, MaskedLm, ModelStore, Resolver, exec::on_a_worker};
 use treasure_rewards::{Composite, Interrupt, Pipeline, RUN_CACHE_BYTES, TextReward};
 use treasure_text::{Message, Rules, Start, TextModel};
 
@@ -259,7 +259,8 @@ impl Session {
 
     /// Makes one sample of a plan.
     pub fn run(&self, plan: &Plan, job: &Job, watch: Watch<'_>) -> Result<Sample> {
-        self.parts(plan)?.make(job, watch, None, &mut to_the_end)
+        let parts = self.parts(plan)?;
+        on_a_worker(|| parts.make(job, watch, None, &mut to_the_end))
     }
 
     /// Lends the problem of a plan at a prompt, with the way from its sequences to text, to whoever asks

@@ -15,7 +15,7 @@ use treasure::{
         Answer, Cost, Denoiser, Encoding, Event, Facts, Limits, MaskedSeq, NoiseSchedule, Observer,
         Problem, Question, Result, Reward, State, TokenId, View,
     },
-    models::exec::operations,
+    models::exec::{on_a_worker, operations},
     sample_key,
     text::Start,
 };
@@ -76,7 +76,7 @@ pub struct Timed {
 impl Throughput {
     /// Runs one search and says where its time went.
     pub fn search(&self, asked: &TimedSearch) -> crate::Result<Timed> {
-        Ok(search(self, asked)?)
+        Ok(on_a_worker(|| search(self, asked))?)
     }
 }
 

@@ -86,12 +86,23 @@ impl Cpu {
     }
 }
 
+/// Bytes of weights from which on `auto` keeps floating point: such networks have activations that a few columns
+/// dominate, which eight bits a row cannot hold (Dettmers et al. 2022, from 6.7 billion parameters on), and packing
+/// them anew takes long. In bf16 they stay in their file.
+const LARGE: u64 = 4_000_000_000;
+
 impl Precision {
-    /// What a user asks for: a name, or `auto` for the fastest that this machine multiplies in hardware without
-    /// giving up floating point: bf16 with AMX, or with AVX512_BF16 where AMD made it, f32 elsewhere.
-    pub fn chosen(name: &str) -> Result<Self> {
+    /// What a user asks for: a name, or `auto` for the fastest that this machine multiplies in hardware: int8 with
+    /// AVX512_VNNI, AVX-VNNI or AMX; bf16 with AMX, or with AVX512_BF16 where AMD made it; else f32. `weights` is how
+    /// many bytes the largest of the networks has on disk: one of 4 GB and more, or of a size that nobody knows yet, is not
+    /// rounded to eight bits.
+    pub fn chosen(name: &str, weights: Option<u64>) -> Result<Self> {
+        let isa = Isa::best();
         match name {
-            "auto" if Isa::best().prefers_bf16() => Ok(Self::Bf16),
+            "auto" if isa.dots_int8() && weights.is_some_and(|bytes| bytes < LARGE) => {
+                Ok(Self::Int8)
+            }
+            "auto" if isa.prefers_bf16() => Ok(Self::Bf16),
             "auto" => Ok(Self::F32),
             name => name.parse().map_err(|_| {
                 Error::expected("precision", "auto, f32, bf16 or int8", format!("{name:?}"))

@@ -4,8 +4,10 @@
 use std::{
     cell::Cell,
     marker::PhantomData,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
+
+use treasure_core::{lend, until};
 
 use super::Aligned;
 
@@ -78,6 +80,25 @@ pub(crate) fn for_each_task<S: Default>(
         }
         run();
     });
+}
+
+/// Runs a search that nobody shares batches with on a thread of the pool, so that its many short calls neither wait
+/// until a thread is woken nor sleep until the pool is done. One at a time, and only where threads are left for
+/// others: who comes meanwhile stays where it is. Changes time and nothing else.
+pub fn on_a_worker<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            TAKEN.store(false, Ordering::Release);
+        }
+    }
+    let there = rayon::current_thread_index().is_some() || rayon::current_num_threads() < 2;
+    if there || TAKEN.swap(true, Ordering::Acquire) {
+        return work();
+    }
+    let _leave = Leave;
+    lend(|stopped| rayon::scope(|_| until(stopped, work)))
 }
 
 /// A row-major matrix that several tasks write at once, each its own spots.

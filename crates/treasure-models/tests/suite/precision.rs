@@ -190,20 +190,41 @@ fn a_type_of_weights_beside_a_narrow_precision_is_refused() {
 
 #[test]
 fn a_precision_nobody_knows_is_refused_and_auto_is_one_that_the_machine_multiplies() {
-    let error = Precision::chosen("fp8").unwrap_err();
+    let error = Precision::chosen("fp8", None).unwrap_err();
     assert_eq!(error.to_string(), "precision: expected auto, f32, bf16 or int8, got \"fp8\"");
-    let auto = Precision::chosen("auto").unwrap();
     let isa = Isa::best();
-    match isa.name() {
-        "amx" => assert_eq!(auto, Precision::Bf16),
-        // Intel's vectors of bf16 are no faster than those of f32.
-        "avx512"
-            if std::fs::read_to_string("/proc/cpuinfo")
-                .is_ok_and(|cpu| cpu.contains("GenuineIntel")) =>
-        {
-            assert_eq!(auto, Precision::F32);
-        }
-        "avx512" => assert_eq!(auto == Precision::Bf16, isa.dots_bf16()),
-        _ => assert_eq!(auto, Precision::F32),
+    // Intel's vectors of bf16 are no faster than those of f32.
+    let intel =
+        || std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|cpu| cpu.contains("GenuineIntel"));
+    let of_floats = match isa.name() {
+        "amx" => Precision::Bf16,
+        "avx512" if isa.dots_bf16() && !intel() => Precision::Bf16,
+        _ => Precision::F32,
+    };
+    let small = if isa.dots_int8() { Precision::Int8 } else { of_floats };
+    for (bytes, expected) in [
+        (Some(0), small),
+        (Some(3_999_999_999), small),
+        (Some(4_000_000_000), of_floats),
+        (None, of_floats),
+    ] {
+        assert_eq!(Precision::chosen("auto", bytes).unwrap(), expected, "{bytes:?}");
     }
+}
+
+#[test]
+fn the_size_of_weights_is_known_without_opening_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_str().unwrap();
+    let resolver = resolver().with_embedded("inside", &[("model.safetensors", b"abc")]).offline();
+    assert_eq!(resolver.bytes_on_disk(place), None);
+    std::fs::write(folder.path().join("a.safetensors"), [0; 5]).unwrap();
+    std::fs::write(folder.path().join("b.safetensors"), [0; 7]).unwrap();
+    std::fs::write(folder.path().join("config.json"), "{}").unwrap();
+    assert_eq!(resolver.bytes_on_disk(place), Some(12));
+    let file = folder.path().join("c.gguf");
+    std::fs::write(&file, [0; 9]).unwrap();
+    assert_eq!(resolver.bytes_on_disk(file.to_str().unwrap()), Some(9));
+    assert_eq!(resolver.bytes_on_disk("inside"), Some(0));
+    assert_eq!(resolver.bytes_on_disk("nobody/has-this"), None);
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 use treasure_core::{AnswerKind, Hint as _, Method};
-use treasure_models::{Dtype, Family, LoadOptions, exec::Precision};
+use treasure_models::{Dtype, Family, LoadOptions};
 use treasure_rewards::Spec;
 use treasure_text::{Part, Rule};
 
-use super::{Plan, Preset};
+use super::{Plan, Preset, precision::precision};
 use crate::{Error, KEYS, Request, Result, Template, bounds, defaults, given::Given};
 
 impl Plan {
@@ -69,8 +69,8 @@ impl Plan {
         if request.target_reward.is_some_and(|target| !target.is_finite()) {
             return Err(Error::request("target_reward: expected a finite number"));
         }
-        let load = load_options(request)?;
         let reward_dtype = dtype(request.reward_dtype.as_deref())?;
+        let load = load_options(request, &reward, reward_dtype)?;
         load.check()?;
         LoadOptions { dtype: reward_dtype, ..load.clone() }.check().map_err(|error| {
             let hint = error.hint().map(|hint| hint.into_owned());
@@ -191,10 +191,14 @@ fn dtype(name: Option<&str>) -> Result<Dtype> {
     Ok(name.unwrap_or("auto").parse()?)
 }
 
-fn load_options(request: &Request) -> Result<LoadOptions> {
+fn load_options(request: &Request, reward: &Spec, reward_dtype: Dtype) -> Result<LoadOptions> {
+    let dtype = dtype(request.dtype.as_deref())?;
+    let model = request.model.clone().unwrap_or_else(|| "pocket".into());
+    let judges = reward.leaves().into_iter().filter_map(|(_, leaf)| leaf.checkpoint());
+    let networks = judges.chain([model]);
     Ok(LoadOptions {
-        dtype: dtype(request.dtype.as_deref())?,
-        precision: Precision::chosen(request.precision.as_deref().unwrap_or("f32"))?,
+        dtype,
+        precision: precision(request.precision.as_deref(), &[dtype, reward_dtype], networks)?,
         mask_id: request.mask_id,
         tokenizer: request.tokenizer.clone(),
         as_kind: request.read_as.as_deref().map(str::parse::<Family>).transpose()?,

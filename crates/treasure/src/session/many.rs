@@ -11,6 +11,7 @@ use std::{
 };
 
 use treasure_core::Event;
+use treasure_models::exec::on_a_worker;
 
 use super::{Session, lock};
 use crate::{
@@ -59,9 +60,12 @@ impl Session {
                 let look =
                     Watch { frames: None, events: Some(&mut see), nodes, cancel, trace, tree };
                 let seat = (workers > 1).then(|| self.inner.batcher.join());
-                let made = match parts.get(job.plan) {
-                    Some(parts) => parts.make(job, look, seat, &mut to_the_end),
-                    None => Err(Error::request(format!("job: there is no plan {}", job.plan))),
+                let made = match (parts.get(job.plan), seat) {
+                    (Some(parts), None) => {
+                        on_a_worker(|| parts.make(job, look, None, &mut to_the_end))
+                    }
+                    (Some(parts), seat) => parts.make(job, look, seat, &mut to_the_end),
+                    (None, _) => Err(Error::request(format!("job: there is no plan {}", job.plan))),
                 };
                 stagger.reached(1.0);
                 let mut done = lock(&done);

@@ -75,7 +75,14 @@ fn a_plan_names_the_precision_that_auto_chose_and_f32_is_the_default() {
     assert!(!plan(json!({})).unwrap().line().contains("products"));
     let auto = plan(json!({"precision": "auto"})).unwrap();
     let chosen = auto.to_value()["precision"].as_str().unwrap().to_owned();
-    assert!(["f32", "bf16"].contains(&chosen.as_str()), "{chosen}");
+    // Everything in the box is small; what is held otherwise than it is multiplied is not rounded to eight bits.
+    assert_eq!(chosen == "int8", Isa::best().dots_int8(), "{chosen}");
+    let of = |with: serde_json::Value| plan(with).unwrap().to_value()["precision"].clone();
+    assert_ne!(of(json!({"precision": "auto", "dtype": "file"})), "int8");
+    assert_eq!(of(json!({"precision": "auto", "dtype": "f16"})), "f32");
+    assert_eq!(of(json!({"precision": "auto", "reward_dtype": "int8"})), "f32");
+    assert_ne!(of(json!({"precision": "auto", "model": "nobody/fetched-this"})), "int8");
+    assert_ne!(of(json!({"precision": "auto", "reward": "hf:nobody/fetched-this#0"})), "int8");
     assert_eq!(auto.line().contains(&format!("{chosen} products")), chosen != "f32");
     let int8 = plan(json!({"precision": "int8"})).unwrap();
     let on = if Isa::best().has_tiles(Precision::Int8) { " on AMX" } else { "" };
