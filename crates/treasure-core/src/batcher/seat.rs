@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Batcher, Lane, OwnedQuestion, Reply, Request, address};
-use crate::{Answer, Denoiser, Encoding, Facts, Question, Result, Reward, State, TokenId, View};
+use crate::{Answer, Denoiser, Encoding, Facts, Question, Range, Result, Reward, State, View};
 
 /// A search's place at the table; dropping it may complete a batch for those who stay.
 pub struct Seat {
@@ -17,14 +17,9 @@ impl Seat {
         Seated { batcher: self.batcher.clone(), inner }
     }
 
-    /// A reward whose requests run with those of the others. `view` is the search's own, `shared`
-    /// scores the views of all.
-    pub fn reward<'v>(
-        &self,
-        view: &'v dyn Reward,
-        shared: Arc<dyn Reward>,
-    ) -> impl Reward + use<'v> {
-        SeatedReward { batcher: self.batcher.clone(), view, shared }
+    /// A reward whose requests run with those of the others; each search reads its own sequences.
+    pub fn reward(&self, inner: Arc<dyn Reward>) -> impl Reward + use<> {
+        SeatedReward { batcher: self.batcher.clone(), inner }
     }
 
     /// The seconds since this search took its seat, shared with those who ran beside it.
@@ -112,31 +107,26 @@ impl Denoiser for Seated {
     }
 }
 
-struct SeatedReward<'v> {
+struct SeatedReward {
     batcher: Arc<Batcher>,
-    view: &'v dyn Reward,
-    shared: Arc<dyn Reward>,
+    inner: Arc<dyn Reward>,
 }
 
-impl Reward for SeatedReward<'_> {
+impl Reward for SeatedReward {
     fn name(&self) -> &str {
-        self.view.name()
-    }
-
-    fn view(&self, tokens: &[TokenId]) -> Result<View> {
-        self.view.view(tokens)
-    }
-
-    fn upper_bound(&self) -> Option<f64> {
-        self.view.upper_bound()
+        self.inner.name()
     }
 
     fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {
         let views = batch.iter().map(|&view| view.clone()).collect();
-        let lane = Lane { kind: 2, whose: address(&self.shared) };
-        match self.batcher.ask(lane, Request::Score(self.shared.clone(), views))? {
+        let lane = Lane { kind: 2, whose: address(&self.inner) };
+        match self.batcher.ask(lane, Request::Score(self.inner.clone(), views))? {
             Reply::Scores(result) => result,
             _ => unreachable!("a ticket gets the kind of reply it asked for"),
         }
+    }
+
+    fn range(&self) -> Range {
+        self.inner.range()
     }
 }

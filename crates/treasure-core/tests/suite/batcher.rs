@@ -60,10 +60,8 @@ fn together<T: Send>(
                         let index = next.fetch_add(1, Ordering::SeqCst);
                         let Some(&seed) = seeds.get(index) else { return done };
                         let seat = batcher.join();
-                        let (denoiser, reward) = (
-                            seat.denoiser(denoiser.clone()),
-                            seat.reward(&**reward, reward.clone()),
-                        );
+                        let (denoiser, reward) =
+                            (seat.denoiser(denoiser.clone()), seat.reward(reward.clone()));
                         done.push((index, run(seed, &denoiser, &reward)));
                     }
                 })
@@ -237,7 +235,7 @@ fn a_slow_reward_holds_up_nobody_who_waits_for_another() {
     let one = |reward: &Arc<dyn Reward>| {
         let seat = batcher.join();
         both.wait();
-        let seated = (seat.denoiser(table.clone()), seat.reward(&**reward, reward.clone()));
+        let seated = (seat.denoiser(table.clone()), seat.reward(reward.clone()));
         search(&method, 1, &seated.0, &seated.1).unwrap().tokens
     };
     thread::scope(|scope| {
@@ -258,7 +256,7 @@ fn cancelling_one_search_leaves_the_others_alone() {
     let run = |cancel: Option<&AtomicBool>| {
         let seat = batcher.join();
         both.wait();
-        let seated = (seat.denoiser(table.clone()), seat.reward(&*reward, reward.clone()));
+        let seated = (seat.denoiser(table.clone()), seat.reward(reward.clone()));
         let schedule = NoiseSchedule::default();
         let limits = Limits { cancel, ..Limits::default() };
         let start = MaskedSeq::empty(LEN);
@@ -289,7 +287,7 @@ fn a_search_that_is_stopped_leaves_a_batch_that_others_still_wait_for() {
     let run = |cancel: Option<&AtomicBool>| {
         let seat = batcher.join();
         both.wait();
-        let seated = (seat.denoiser(table.clone()), seat.reward(&*reward, reward.clone()));
+        let seated = (seat.denoiser(table.clone()), seat.reward(reward.clone()));
         let schedule = NoiseSchedule::default();
         let limits = Limits { cancel, ..Limits::default() };
         let start = MaskedSeq::empty(LEN);
@@ -330,10 +328,6 @@ impl Gate {
 impl Reward for Gate {
     fn name(&self) -> &str {
         "gate"
-    }
-
-    fn view(&self, tokens: &[u32]) -> Result<View> {
-        self.inner.view(tokens)
     }
 
     fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {
