@@ -44,6 +44,7 @@ mod until;
 pub mod value;
 mod view;
 mod width;
+mod wrapper;
 
 pub use bans::Bans;
 pub use batcher::{Batcher, Seat, Traffic};
@@ -77,6 +78,7 @@ pub use trace::{TRACE_SCHEMA, TRACE_VERSION, TraceWriter};
 pub use until::{Stopped, given_up, lend, until};
 pub use view::{AllTokens, Reader, View};
 pub use width::Width;
+pub use wrapper::Wrapper;
 
 /// The guide's method, compiled and run.
 #[cfg(doctest)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Batcher, Lane, OwnedQuestion, Reply, Request, address};
-use crate::{Answer, Denoiser, Encoding, Facts, Question, Range, Result, Reward, State, View};
+use crate::{Answer, Denoiser, Encoding, Question, Range, Result, Reward, State, View, Wrapper};
 
 /// A search's place at the table; dropping it may complete a batch for those who stay.
 pub struct Seat {
@@ -46,21 +46,13 @@ struct Seated {
     inner: Arc<dyn Denoiser>,
 }
 
-impl Denoiser for Seated {
-    fn facts(&self) -> &Facts {
-        self.inner.facts()
-    }
-
-    fn row_invariant(&self) -> bool {
-        self.inner.row_invariant()
-    }
-
-    fn passes(&self) -> u64 {
-        self.inner.passes()
+impl Wrapper for Seated {
+    fn inner(&self) -> &dyn Denoiser {
+        &*self.inner
     }
 
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
-        if !self.row_invariant() {
+        if !self.inner.row_invariant() {
             return self.inner.encode(batch);
         }
         let states = batch.iter().map(|state| (state.seq.clone(), state.t)).collect();
@@ -71,16 +63,12 @@ impl Denoiser for Seated {
         }
     }
 
-    fn reuses(&self) -> bool {
-        self.inner.reuses()
-    }
-
     fn encode_after(
         &self,
         batch: &[State<'_>],
         before: &[Option<&Encoding>],
     ) -> Result<Vec<Encoding>> {
-        if !self.row_invariant() {
+        if !self.inner.row_invariant() {
             return self.inner.encode_after(batch, before);
         }
         let owned = |(state, before): (&State<'_>, &Option<&Encoding>)| {
@@ -95,7 +83,7 @@ impl Denoiser for Seated {
     }
 
     fn read(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
-        if !self.row_invariant() {
+        if !self.inner.row_invariant() {
             return self.inner.read(batch);
         }
         let questions = batch.iter().map(OwnedQuestion::new).collect();

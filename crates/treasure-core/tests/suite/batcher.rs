@@ -12,7 +12,7 @@ use std::{
 use treasure_core::{
     Answer, Bans, Batcher, Denoiser, Encoding, Error, Facts, Guided, Key, Limits, MaskedSeq,
     NoiseSchedule, Outcome, Problem, Question, Result, Reward, Sampler, Search, Silent, State,
-    StopReason, View,
+    StopReason, View, Wrapper,
     methods::{BestOfN, FkSteering, Treasure},
 };
 use treasure_testkit::{JointTable, TableReward};
@@ -153,6 +153,31 @@ fn a_prediction_of_two_passes_counts_as_two_at_the_table_too() {
         search(&method, seed, denoiser, reward).unwrap().cost.nfe
     };
     assert_eq!(together(2, &[0, 1], &twice, &reward, spent), [2 * LEN as u64; 2]);
+}
+
+/// A wrapper that does nothing of its own.
+struct Around<'a>(&'a dyn Denoiser);
+
+impl Wrapper for Around<'_> {
+    fn inner(&self) -> &dyn Denoiser {
+        self.0
+    }
+}
+
+#[test]
+fn a_wrapper_says_what_the_denoiser_inside_says() {
+    let table = JointTable::random(VOCAB, LEN, Key::new(1));
+    let twice = Guided::new(&table, &MaskedSeq::empty(LEN), 1.0);
+    let inner = JointTable::random(VOCAB, LEN, Key::new(2));
+    let sociable = Sociable { inner, starts: AtomicUsize::new(0) };
+    for inner in [&twice as &dyn Denoiser, &sociable] {
+        let outer: &dyn Denoiser = &Around(inner);
+        assert_eq!(outer.facts(), inner.facts());
+        assert_eq!(outer.passes(), inner.passes());
+        assert_eq!(outer.row_invariant(), inner.row_invariant());
+        assert_eq!(outer.reuses(), inner.reuses());
+        assert_eq!(outer.encoding_bytes(LEN), inner.encoding_bytes(LEN));
+    }
 }
 
 /// A reward that records its largest batch and fails on views that begin with a given token.

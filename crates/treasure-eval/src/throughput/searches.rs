@@ -12,8 +12,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 use treasure::{
     core::{
-        Answer, Cost, Denoiser, Encoding, Event, Facts, Limits, MaskedSeq, NoiseSchedule, Observer,
-        Problem, Question, Range, Reader, Result, Reward, Scoring, State, TokenId, View,
+        Answer, Cost, Denoiser, Encoding, Event, Limits, MaskedSeq, NoiseSchedule, Observer,
+        Problem, Question, Range, Reader, Result, Reward, Scoring, State, TokenId, View, Wrapper,
     },
     models::exec::operations,
     sample_key,
@@ -220,21 +220,9 @@ struct Clocked<'a, T> {
     meter: &'a Meter,
 }
 
-impl Denoiser for Clocked<'_, &dyn Denoiser> {
-    fn facts(&self) -> &Facts {
-        self.inner.facts()
-    }
-
-    fn row_invariant(&self) -> bool {
-        self.inner.row_invariant()
-    }
-
-    fn passes(&self) -> u64 {
-        self.inner.passes()
-    }
-
-    fn reuses(&self) -> bool {
-        self.inner.reuses()
+impl Wrapper for Clocked<'_, &dyn Denoiser> {
+    fn inner(&self) -> &dyn Denoiser {
+        self.inner
     }
 
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
