@@ -30,6 +30,7 @@ mod outcome;
 pub mod population;
 mod problem;
 pub mod propose;
+mod range;
 pub mod resample;
 mod reward;
 pub mod run;
@@ -41,7 +42,9 @@ mod token_set;
 mod trace;
 mod until;
 pub mod value;
+mod view;
 mod width;
+mod wrapper;
 
 pub use bans::Bans;
 pub use batcher::{Batcher, Seat, Traffic};
@@ -65,14 +68,17 @@ pub use outcome::{Finished, Note, Outcome, Particle};
 use problem::Scored;
 pub use problem::{Encoded, Problem};
 pub use propose::Order;
-pub use reward::{Reward, View};
+pub use range::Range;
+pub use reward::{Reward, Scoring};
 pub use run::{Progress, Run};
 pub use schedule::{NoiseSchedule, Schedule};
 pub use sequence::{MaskedSeq, TokenId};
 pub use token_set::{TokenSet, bits};
 pub use trace::{TRACE_SCHEMA, TRACE_VERSION, TraceWriter};
 pub use until::{Stopped, given_up, lend, until};
+pub use view::{AllTokens, Reader, View};
 pub use width::Width;
+pub use wrapper::Wrapper;
 
 /// The guide's method, compiled and run.
 #[cfg(doctest)]

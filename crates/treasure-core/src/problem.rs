@@ -19,7 +19,7 @@ pub(crate) use scoring::Scored;
 
 use crate::{
     AnswerKind, Bans, Constraint, Cost, Denoiser, Error, Facts, Finished, Flow, Halt, Key, Limits,
-    MaskedSeq, Observer, Result, Reward, Run, Schedule, TokenId, TokenSet, legal::Outlook,
+    MaskedSeq, Observer, Result, Run, Schedule, Scoring, TokenId, TokenSet, legal::Outlook,
     methods::Search, schedule,
 };
 
@@ -32,8 +32,8 @@ pub struct Problem<'a> {
     start: Arc<MaskedSeq>,
     schedule: &'a dyn Schedule,
     denoiser: &'a dyn Denoiser,
-    reward: &'a dyn Reward,
-    proxy: Option<&'a dyn Reward>,
+    scoring: Scoring<'a>,
+    proxy: Option<Scoring<'a>>,
     constraint: Arc<dyn Constraint + 'a>,
     /// Whether more than bans says what may be placed.
     constrained: bool,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Problem<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Problem")
             .field("start", &self.start)
-            .field("reward", &self.reward.name())
+            .field("reward", &self.scoring.reward.name())
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
@@ -65,7 +65,7 @@ impl<'a> Problem<'a> {
         start: MaskedSeq,
         schedule: &'a dyn Schedule,
         denoiser: &'a dyn Denoiser,
-        reward: &'a dyn Reward,
+        reward: impl Into<Scoring<'a>>,
         constraint: impl Constraint + 'a,
         limits: Limits<'a>,
     ) -> Result<Self> {
@@ -98,7 +98,7 @@ impl<'a> Problem<'a> {
             start: Arc::new(start),
             schedule,
             denoiser,
-            reward,
+            scoring: reward.into(),
             proxy: None,
             constraint: Arc::new(constraint),
             constrained,
@@ -163,8 +163,8 @@ impl<'a> Problem<'a> {
 
     /// A cheap reward that a screened search ranks children by.
     #[must_use]
-    pub fn with_proxy(mut self, proxy: &'a dyn Reward) -> Self {
-        self.proxy = Some(proxy);
+    pub fn with_proxy(mut self, proxy: impl Into<Scoring<'a>>) -> Self {
+        self.proxy = Some(proxy.into());
         self
     }
 
@@ -249,7 +249,7 @@ impl<'a> Problem<'a> {
 
     /// A number that no reward exceeds, if the reward promises one.
     pub fn reward_bound(&self) -> Option<f64> {
-        self.reward.upper_bound()
+        self.scoring.reward.range().upper_bound()
     }
 
     /// Whether more than bans says what may be placed.

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use treasure::{
-    core::{Answer, Denoiser, Dense, Encoding, Error, Facts, Question, Result, State, TokenId},
+    core::{
+        Answer, Denoiser, Dense, Encoding, Error, Facts, Question, Result, State, TokenId, Wrapper,
+    },
     text::{Detokenize, TextModel, Tokenizer},
 };
 
@@ -132,21 +134,9 @@ pub(crate) struct Own {
     ends: Vec<TokenId>,
 }
 
-impl Denoiser for Own {
-    fn facts(&self) -> &Facts {
-        self.denoiser.facts()
-    }
-
-    fn row_invariant(&self) -> bool {
-        self.denoiser.row_invariant()
-    }
-
-    fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
-        self.denoiser.encode(batch)
-    }
-
-    fn read(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
-        self.denoiser.read(batch)
+impl Wrapper for Own {
+    fn inner(&self) -> &dyn Denoiser {
+        &*self.denoiser
     }
 }
 

@@ -1,4 +1,7 @@
 //! An expression over rewards: one set of rules, evaluated on their numbers or on the ranges they promise.
+//!
+//! Guarantee: evaluated on ranges, an expression gives a range that holds every value it can have on numbers
+//! of those ranges, in floating point too, since every operation here rounds monotonically.
 
 use crate::{
     Range,

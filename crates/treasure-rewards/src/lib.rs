@@ -1,8 +1,8 @@
 //! Rewards: rules, classifiers, scorers, remote judges, and their composition.
 //!
 //! A user writes a [`Spec`]; [`Rewards::build`] makes a [`Composite`] of it, which scores text and
-//! explains itself; a [`Pipeline`] puts it behind a prompt or template, as the `Reward` on token
-//! sequences that a search asks. One's own reward is a [`TextReward`].
+//! explains itself; a [`Pipeline`] reads the sequences of a prompt or template for it, so that a search can
+//! ask it. One's own reward is a [`TextReward`].
 
 mod build;
 mod cache;
@@ -17,7 +17,6 @@ pub mod metrics;
 pub mod neural;
 mod options;
 mod pipeline;
-mod range;
 #[cfg(feature = "remote")]
 pub mod remote;
 mod reward;
@@ -34,9 +33,9 @@ pub use exec::Exec;
 pub use interrupt::Interrupt;
 pub use options::{RemoteOptions, RewardOptions};
 pub use pipeline::{Pipeline, TextOptions};
-pub use range::Range;
 pub use reward::{Explained, TextReward, Window};
 pub use spec::{Spec, SpecError};
+pub use treasure_core::Range;
 
 /// The examples of the guide, compiled and run.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! From tokens to a reward: the search sees a [`Reward`] on sequences, the rewards see text.
+//! From tokens to a reward: the search has sequences, the rewards score text.
 //!
 //! Tokens become text (fixed text verbatim, holes decoded up to the first EOS), the text is cut to
 //! what the rewards look at, and that prefix is the view: changes behind an EOS or outside every
@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use treasure_core::{Reward, TokenId, View};
+use treasure_core::{Range, Reader, Reward, Scoring, TokenId, View};
 
 use treasure_text::{Detokenize, Layout, Rendered, clean_up_spaces};
 
@@ -21,7 +21,7 @@ pub struct TextOptions {
     pub trim: Option<usize>,
 }
 
-/// A text reward on the sequences of one prompt or template.
+/// Reads the sequences of one prompt or template as the text that a reward looks at.
 #[derive(Clone)]
 pub struct Pipeline {
     reward: Arc<Composite>,
@@ -32,7 +32,7 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Scores sequences of `layout` with `reward`; a hole ends at any token of `eos`.
+    /// Reads sequences of `layout` for `reward`; a hole ends at any token of `eos`.
     pub fn new(
         reward: Arc<Composite>,
         detokenizer: Arc<dyn Detokenize>,
@@ -78,23 +78,16 @@ impl Pipeline {
     }
 }
 
-impl Reward for Pipeline {
-    fn name(&self) -> &str {
-        TextReward::name(&*self.reward)
-    }
-
+impl Reader for Pipeline {
     fn view(&self, tokens: &[TokenId]) -> treasure_core::Result<View> {
         self.reward.prepare();
         Ok(View::Text(self.scored_text(tokens)?.into()))
     }
+}
 
-    fn upper_bound(&self) -> Option<f64> {
-        let high = self.reward.range().high;
-        high.is_finite().then_some(high)
-    }
-
-    fn score(&self, batch: &[&View]) -> treasure_core::Result<Vec<f64>> {
-        score_views(&self.reward, batch)
+impl<'a> From<&'a Pipeline> for Scoring<'a> {
+    fn from(pipeline: &'a Pipeline) -> Self {
+        Self { reader: pipeline, reward: &*pipeline.reward }
     }
 }
 
@@ -104,28 +97,20 @@ impl Reward for Composite {
         TextReward::name(self)
     }
 
-    fn view(&self, tokens: &[TokenId]) -> treasure_core::Result<View> {
-        Err(treasure_core::Error::Invalid {
-            what: "reward view",
-            expected: "text: a reward reads sequences through a pipeline".into(),
-            got: format!("{} token ids", tokens.len()),
-        })
-    }
-
     fn score(&self, batch: &[&View]) -> treasure_core::Result<Vec<f64>> {
-        score_views(self, batch)
+        let texts = batch.iter().map(|view| match view {
+            View::Text(text) => Ok(text.as_ref()),
+            View::Tokens(tokens) => Err(treasure_core::Error::Invalid {
+                what: "reward view",
+                expected: "text made by this reward".into(),
+                got: format!("{} token ids", tokens.len()),
+            }),
+        });
+        let texts = texts.collect::<treasure_core::Result<Vec<&str>>>()?;
+        Ok(TextReward::score(self, &texts)?)
     }
-}
 
-fn score_views(reward: &Composite, batch: &[&View]) -> treasure_core::Result<Vec<f64>> {
-    let texts = batch.iter().map(|view| match view {
-        View::Text(text) => Ok(text.as_ref()),
-        View::Tokens(tokens) => Err(treasure_core::Error::Invalid {
-            what: "reward view",
-            expected: "text made by this reward".into(),
-            got: format!("{} token ids", tokens.len()),
-        }),
-    });
-    let texts = texts.collect::<treasure_core::Result<Vec<&str>>>()?;
-    Ok(TextReward::score(reward, &texts)?)
+    fn range(&self) -> Range {
+        TextReward::range(self)
+    }
 }

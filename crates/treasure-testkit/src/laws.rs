@@ -2,10 +2,10 @@
 //!
 //! A denoiser: batch equals single, order does not matter, bans hold, ties go to the lowest id, draws
 //! are by inverse CDF, probabilities sum to one. A reward: batch equals single, finite, order does not
-//! matter, equal sequences have equal views.
+//! matter, equal sequences have equal views, numbers are of the range it promises.
 
 use treasure_core::{
-    Answer, At, Bans, Denoiser, Draw, Encoding, MaskedSeq, Question, Reward, State, TokenId, View,
+    Answer, At, Bans, Denoiser, Draw, Encoding, MaskedSeq, Question, Scoring, State, TokenId, View,
     Want,
 };
 
@@ -224,16 +224,17 @@ fn logprobs_agree(
     }
 }
 
-/// Checks every law of a reward on given complete sequences.
+/// Checks every law of a reward and its reader on given complete sequences.
 ///
 /// # Panics
 /// If a law is broken, saying which and where.
-pub fn reward_obeys_the_laws(reward: &dyn Reward, sequences: &[Vec<TokenId>]) {
+pub fn reward_obeys_the_laws<'a>(scoring: impl Into<Scoring<'a>>, sequences: &[Vec<TokenId>]) {
+    let Scoring { reader, reward } = scoring.into();
     assert!(!reward.name().is_empty(), "a reward has a name");
     let views: Vec<View> =
-        sequences.iter().map(|tokens| reward.view(tokens).expect("a view")).collect();
+        sequences.iter().map(|tokens| reader.view(tokens).expect("a view")).collect();
     for (tokens, view) in sequences.iter().zip(&views) {
-        assert_eq!(&reward.view(tokens).expect("a view"), view, "equal sequences have equal views");
+        assert_eq!(&reader.view(tokens).expect("a view"), view, "equal sequences have equal views");
     }
     let single: Vec<f64> = views
         .iter()
@@ -241,6 +242,7 @@ pub fn reward_obeys_the_laws(reward: &dyn Reward, sequences: &[Vec<TokenId>]) {
             let scores = reward.score(&[view]).expect("a score");
             assert_eq!(scores.len(), 1, "one number per view");
             assert!(scores[0].is_finite(), "rewards are finite: {view:?}");
+            assert!(reward.range().contains(scores[0]), "promises are kept: {view:?}");
             scores[0]
         })
         .collect();

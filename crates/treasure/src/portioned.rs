@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use treasure_core::Denoiser;
+use treasure_core::{Denoiser, Encoding, Result, State, Wrapper};
 use treasure_text::{ChatTemplate, TextModel};
 
 /// A denoiser that runs at most so many states at a time.
@@ -11,23 +11,12 @@ pub(crate) struct Portioned {
     pub(crate) size: usize,
 }
 
-impl Denoiser for Portioned {
-    fn facts(&self) -> &treasure_core::Facts {
-        self.inner.facts()
+impl Wrapper for Portioned {
+    fn inner(&self) -> &dyn Denoiser {
+        &*self.inner
     }
 
-    fn row_invariant(&self) -> bool {
-        self.inner.row_invariant()
-    }
-
-    fn passes(&self) -> u64 {
-        self.inner.passes()
-    }
-
-    fn encode(
-        &self,
-        batch: &[treasure_core::State<'_>],
-    ) -> treasure_core::Result<Vec<treasure_core::Encoding>> {
+    fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
         let mut encodings = Vec::with_capacity(batch.len());
         for portion in batch.chunks(self.size) {
             encodings.extend(self.inner.encode(portion)?);
@@ -35,27 +24,16 @@ impl Denoiser for Portioned {
         Ok(encodings)
     }
 
-    fn reuses(&self) -> bool {
-        self.inner.reuses()
-    }
-
     fn encode_after(
         &self,
-        batch: &[treasure_core::State<'_>],
-        before: &[Option<&treasure_core::Encoding>],
-    ) -> treasure_core::Result<Vec<treasure_core::Encoding>> {
+        batch: &[State<'_>],
+        before: &[Option<&Encoding>],
+    ) -> Result<Vec<Encoding>> {
         let mut encodings = Vec::with_capacity(batch.len());
         for (portion, before) in batch.chunks(self.size).zip(before.chunks(self.size)) {
             encodings.extend(self.inner.encode_after(portion, before)?);
         }
         Ok(encodings)
-    }
-
-    fn read(
-        &self,
-        batch: &[treasure_core::Question<'_>],
-    ) -> treasure_core::Result<Vec<treasure_core::Answer>> {
-        self.inner.read(batch)
     }
 }
 

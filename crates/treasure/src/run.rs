@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Map, Value, json};
 use treasure_core::{
     Clock, Constraint, Deadline, Denoiser, Error as CoreError, Guided, Limits, NoiseSchedule,
-    Problem, Progress, Reward, Run, Seat, StopReason, TraceWriter,
+    Problem, Progress, Run, Scoring, Seat, StopReason, TraceWriter,
 };
 use treasure_rewards::{Composite, Pipeline, TextOptions, TextReward};
 use treasure_text::{Rules, Start, TextModel};
@@ -108,19 +108,17 @@ impl Parts {
         let pipeline = self.pipeline(&self.reward, &start);
         let proxy = self.proxy.as_ref().map(|proxy| self.pipeline(proxy, &start));
         let model: Arc<dyn Denoiser> = self.model.clone();
-        let seated = seat.as_ref().map(|seat| {
-            let shared: Arc<dyn Reward> = self.reward.clone();
-            (seat.denoiser(model.clone()), seat.reward(&pipeline, shared))
-        });
-        let asked: (&dyn Denoiser, &dyn Reward) = match &seated {
-            Some((denoiser, reward)) => (denoiser, reward),
-            None => (&*model, &pipeline),
+        let seated = (seat.as_ref())
+            .map(|seat| (seat.denoiser(model.clone()), seat.reward(self.reward.clone())));
+        let (denoiser, scoring): (&dyn Denoiser, Scoring<'_>) = match &seated {
+            Some((denoiser, reward)) => (denoiser, Scoring { reader: &pipeline, reward }),
+            None => (&*model, (&pipeline).into()),
         };
-        let guided = self.guided(asked.0, &start);
-        let asked = (guided.as_ref().map_or(asked.0, |guided| guided as &dyn Denoiser), asked.1);
-        let proxy = proxy.as_ref().map(|proxy| proxy as &dyn Reward);
+        let guided = self.guided(denoiser, &start);
+        let denoiser = guided.as_ref().map_or(denoiser, |guided| guided as &dyn Denoiser);
+        let rewards = (scoring, proxy.as_ref().map(Scoring::from));
         let schedule = NoiseSchedule::default();
-        let problem = self.problem(&start, &schedule, asked, proxy, &clock, watch.cancel)?;
+        let problem = self.problem(&start, &schedule, denoiser, rewards, &clock, watch.cancel)?;
         let trace = watch.trace.then(|| self.trace(job, &start));
         let told = (watch.events, watch.nodes);
         let mut follower = Follower::new(&*self.model, &start.ends, watch.frames, told, trace);
@@ -147,8 +145,8 @@ impl Parts {
         &'a self,
         start: &Start,
         schedule: &'a NoiseSchedule,
-        (denoiser, reward): (&'a dyn Denoiser, &'a dyn Reward),
-        proxy: Option<&'a dyn Reward>,
+        denoiser: &'a dyn Denoiser,
+        (scoring, proxy): (Scoring<'a>, Option<Scoring<'a>>),
         clock: &'a WallClock,
         cancel: Option<&'a AtomicBool>,
     ) -> Result<Problem<'a>> {
@@ -163,7 +161,7 @@ impl Parts {
             cancel,
         };
         let (state, constraint) = (start.state.clone(), self.constraint(start)?);
-        let problem = Problem::new(state, schedule, denoiser, reward, constraint, limits)?
+        let problem = Problem::new(state, schedule, denoiser, scoring, constraint, limits)?
             .with_ends(&start.ends)
             .with_answer(plan.answer);
         let problem = match &plan.given {
@@ -192,13 +190,12 @@ impl Parts {
         let start = self.plan.start(&*self.model, prompt)?;
         let pipeline = self.pipeline(&self.reward, &start);
         let proxy = self.proxy.as_ref().map(|proxy| self.pipeline(proxy, &start));
-        let proxy = proxy.as_ref().map(|proxy| proxy as &dyn Reward);
+        let rewards = (Scoring::from(&pipeline), proxy.as_ref().map(Scoring::from));
         let (clock, schedule) = (WallClock(Instant::now()), NoiseSchedule::default());
         let guided = self.guided(&*self.model, &start);
         let model =
             guided.as_ref().map_or(&*self.model as &dyn Denoiser, |guided| guided as &dyn Denoiser);
-        let asked: (&dyn Denoiser, &dyn Reward) = (model, &pipeline);
-        let problem = self.problem(&start, &schedule, asked, proxy, &clock, cancel)?;
+        let problem = self.problem(&start, &schedule, model, rewards, &clock, cancel)?;
         Ok(ask(&problem, &pipeline))
     }
 

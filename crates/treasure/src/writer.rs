@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use treasure_core::{Answer, Denoiser, Encoding, Facts, Question, State, TokenId};
+use treasure_core::{Denoiser, TokenId, Wrapper};
 use treasure_models::Tokenizer;
 use treasure_text::{Detokenize, TextModel};
 
@@ -35,41 +35,9 @@ impl FunctionModel {
     }
 }
 
-impl Denoiser for FunctionModel {
-    fn facts(&self) -> &Facts {
-        self.denoiser.facts()
-    }
-
-    fn row_invariant(&self) -> bool {
-        self.denoiser.row_invariant()
-    }
-
-    fn passes(&self) -> u64 {
-        self.denoiser.passes()
-    }
-
-    fn encode(&self, batch: &[State<'_>]) -> treasure_core::Result<Vec<Encoding>> {
-        self.denoiser.encode(batch)
-    }
-
-    fn reuses(&self) -> bool {
-        self.denoiser.reuses()
-    }
-
-    fn encode_after(
-        &self,
-        batch: &[State<'_>],
-        before: &[Option<&Encoding>],
-    ) -> treasure_core::Result<Vec<Encoding>> {
-        self.denoiser.encode_after(batch, before)
-    }
-
-    fn read(&self, batch: &[Question<'_>]) -> treasure_core::Result<Vec<Answer>> {
-        self.denoiser.read(batch)
-    }
-
-    fn encoding_bytes(&self, masks: usize) -> u64 {
-        self.denoiser.encoding_bytes(masks)
+impl Wrapper for FunctionModel {
+    fn inner(&self) -> &dyn Denoiser {
+        &*self.denoiser
     }
 }
 

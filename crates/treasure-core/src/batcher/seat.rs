@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Batcher, Lane, OwnedQuestion, Reply, Request, address};
-use crate::{Answer, Denoiser, Encoding, Facts, Question, Result, Reward, State, TokenId, View};
+use crate::{Answer, Denoiser, Encoding, Question, Range, Result, Reward, State, View, Wrapper};
 
 /// A search's place at the table; dropping it may complete a batch for those who stay.
 pub struct Seat {
@@ -17,14 +17,9 @@ impl Seat {
         Seated { batcher: self.batcher.clone(), inner }
     }
 
-    /// A reward whose requests run with those of the others. `view` is the search's own, `shared`
-    /// scores the views of all.
-    pub fn reward<'v>(
-        &self,
-        view: &'v dyn Reward,
-        shared: Arc<dyn Reward>,
-    ) -> impl Reward + use<'v> {
-        SeatedReward { batcher: self.batcher.clone(), view, shared }
+    /// A reward whose requests run with those of the others; each search reads its own sequences.
+    pub fn reward(&self, inner: Arc<dyn Reward>) -> impl Reward + use<> {
+        SeatedReward { batcher: self.batcher.clone(), inner }
     }
 
     /// The seconds since this search took its seat, shared with those who ran beside it.
@@ -51,21 +46,13 @@ struct Seated {
     inner: Arc<dyn Denoiser>,
 }
 
-impl Denoiser for Seated {
-    fn facts(&self) -> &Facts {
-        self.inner.facts()
-    }
-
-    fn row_invariant(&self) -> bool {
-        self.inner.row_invariant()
-    }
-
-    fn passes(&self) -> u64 {
-        self.inner.passes()
+impl Wrapper for Seated {
+    fn inner(&self) -> &dyn Denoiser {
+        &*self.inner
     }
 
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
-        if !self.row_invariant() {
+        if !self.inner.row_invariant() {
             return self.inner.encode(batch);
         }
         let states = batch.iter().map(|state| (state.seq.clone(), state.t)).collect();
@@ -76,16 +63,12 @@ impl Denoiser for Seated {
         }
     }
 
-    fn reuses(&self) -> bool {
-        self.inner.reuses()
-    }
-
     fn encode_after(
         &self,
         batch: &[State<'_>],
         before: &[Option<&Encoding>],
     ) -> Result<Vec<Encoding>> {
-        if !self.row_invariant() {
+        if !self.inner.row_invariant() {
             return self.inner.encode_after(batch, before);
         }
         let owned = |(state, before): (&State<'_>, &Option<&Encoding>)| {
@@ -100,7 +83,7 @@ impl Denoiser for Seated {
     }
 
     fn read(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
-        if !self.row_invariant() {
+        if !self.inner.row_invariant() {
             return self.inner.read(batch);
         }
         let questions = batch.iter().map(OwnedQuestion::new).collect();
@@ -112,31 +95,26 @@ impl Denoiser for Seated {
     }
 }
 
-struct SeatedReward<'v> {
+struct SeatedReward {
     batcher: Arc<Batcher>,
-    view: &'v dyn Reward,
-    shared: Arc<dyn Reward>,
+    inner: Arc<dyn Reward>,
 }
 
-impl Reward for SeatedReward<'_> {
+impl Reward for SeatedReward {
     fn name(&self) -> &str {
-        self.view.name()
-    }
-
-    fn view(&self, tokens: &[TokenId]) -> Result<View> {
-        self.view.view(tokens)
-    }
-
-    fn upper_bound(&self) -> Option<f64> {
-        self.view.upper_bound()
+        self.inner.name()
     }
 
     fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {
         let views = batch.iter().map(|&view| view.clone()).collect();
-        let lane = Lane { kind: 2, whose: address(&self.shared) };
-        match self.batcher.ask(lane, Request::Score(self.shared.clone(), views))? {
+        let lane = Lane { kind: 2, whose: address(&self.inner) };
+        match self.batcher.ask(lane, Request::Score(self.inner.clone(), views))? {
             Reply::Scores(result) => result,
             _ => unreachable!("a ticket gets the kind of reply it asked for"),
         }
+    }
+
+    fn range(&self) -> Range {
+        self.inner.range()
     }
 }

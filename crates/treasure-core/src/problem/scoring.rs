@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Problem, asking::PORTION, ledger::Ledger};
 use crate::{
-    Error, Finished, Flow, Halt, Result, Reward, StopReason, TokenId, View, guard,
+    Error, Finished, Flow, Halt, Result, Reward, Scoring, StopReason, TokenId, View, guard,
     memo::{Hashed, Memo},
 };
 
@@ -32,12 +32,12 @@ impl Problem<'_> {
 
     /// What the reward sees of complete sequences.
     pub(crate) fn views(&self, completions: &[Vec<TokenId>]) -> Flow<Vec<Arc<Hashed<View>>>> {
-        self.views_of(self.reward, completions)
+        self.views_of(self.scoring, completions)
     }
 
     fn views_of(
         &self,
-        reward: &dyn Reward,
+        by: Scoring<'_>,
         completions: &[Vec<TokenId>],
     ) -> Flow<Vec<Arc<Hashed<View>>>> {
         let mut views = Vec::with_capacity(completions.len());
@@ -45,7 +45,8 @@ impl Problem<'_> {
             if index % PORTION == PORTION - 1 {
                 self.check_deadline()?;
             }
-            views.push(view_of(reward, tokens)?);
+            let view = guard::reward(by.reward, || by.reader.view(tokens))?;
+            views.push(Arc::new(Hashed::new(view)));
         }
         Ok(views)
     }
@@ -67,7 +68,8 @@ impl Problem<'_> {
             self.limits.max_reward_calls.map(|max| max - ledger.cost.reward_calls.min(max))
         };
         let views: Vec<_> = batch.iter().map(|scored| scored.view.clone()).collect();
-        let found = self.score_with(self.reward, &views, left, |ledger| &mut ledger.rewards)?;
+        let found =
+            self.score_with(self.scoring.reward, &views, left, |ledger| &mut ledger.rewards)?;
         let mut ledger = self.ledger();
         let answered = found.values.iter().flatten().count() as u64;
         ledger.cost.reward_calls += found.calls;
@@ -105,7 +107,7 @@ impl Problem<'_> {
             got: "none".into(),
         })?;
         let views = self.views_of(proxy, completions)?;
-        let found = self.score_with(proxy, &views, None, |ledger| &mut ledger.proxies)?;
+        let found = self.score_with(proxy.reward, &views, None, |ledger| &mut ledger.proxies)?;
         self.ledger().cost.proxy_calls += found.calls;
         if let Some(reason) = found.stopped {
             return Err(Halt::Stop(reason));
@@ -188,9 +190,4 @@ fn beats(value: f64, scored: &Scored<'_>, best: &Finished) -> bool {
         },
         _ => value > best.value,
     }
-}
-
-/// What a reward sees of a sequence.
-fn view_of(reward: &dyn Reward, tokens: &[TokenId]) -> Result<Arc<Hashed<View>>> {
-    Ok(Arc::new(Hashed::new(guard::reward(reward, || reward.view(tokens))?)))
 }

@@ -12,7 +12,7 @@ use std::{
 use treasure_core::{
     Answer, Bans, Batcher, Denoiser, Encoding, Error, Facts, Guided, Key, Limits, MaskedSeq,
     NoiseSchedule, Outcome, Problem, Question, Result, Reward, Sampler, Search, Silent, State,
-    StopReason, View,
+    StopReason, View, Wrapper,
     methods::{BestOfN, FkSteering, Treasure},
 };
 use treasure_testkit::{JointTable, TableReward};
@@ -60,10 +60,8 @@ fn together<T: Send>(
                         let index = next.fetch_add(1, Ordering::SeqCst);
                         let Some(&seed) = seeds.get(index) else { return done };
                         let seat = batcher.join();
-                        let (denoiser, reward) = (
-                            seat.denoiser(denoiser.clone()),
-                            seat.reward(&**reward, reward.clone()),
-                        );
+                        let (denoiser, reward) =
+                            (seat.denoiser(denoiser.clone()), seat.reward(reward.clone()));
                         done.push((index, run(seed, &denoiser, &reward)));
                     }
                 })
@@ -157,6 +155,31 @@ fn a_prediction_of_two_passes_counts_as_two_at_the_table_too() {
     assert_eq!(together(2, &[0, 1], &twice, &reward, spent), [2 * LEN as u64; 2]);
 }
 
+/// A wrapper that does nothing of its own.
+struct Around<'a>(&'a dyn Denoiser);
+
+impl Wrapper for Around<'_> {
+    fn inner(&self) -> &dyn Denoiser {
+        self.0
+    }
+}
+
+#[test]
+fn a_wrapper_says_what_the_denoiser_inside_says() {
+    let table = JointTable::random(VOCAB, LEN, Key::new(1));
+    let twice = Guided::new(&table, &MaskedSeq::empty(LEN), 1.0);
+    let inner = JointTable::random(VOCAB, LEN, Key::new(2));
+    let sociable = Sociable { inner, starts: AtomicUsize::new(0) };
+    for inner in [&twice as &dyn Denoiser, &sociable] {
+        let outer: &dyn Denoiser = &Around(inner);
+        assert_eq!(outer.facts(), inner.facts());
+        assert_eq!(outer.passes(), inner.passes());
+        assert_eq!(outer.row_invariant(), inner.row_invariant());
+        assert_eq!(outer.reuses(), inner.reuses());
+        assert_eq!(outer.encoding_bytes(LEN), inner.encoding_bytes(LEN));
+    }
+}
+
 /// A reward that records its largest batch and fails on views that begin with a given token.
 struct Picky {
     inner: TableReward,
@@ -237,7 +260,7 @@ fn a_slow_reward_holds_up_nobody_who_waits_for_another() {
     let one = |reward: &Arc<dyn Reward>| {
         let seat = batcher.join();
         both.wait();
-        let seated = (seat.denoiser(table.clone()), seat.reward(&**reward, reward.clone()));
+        let seated = (seat.denoiser(table.clone()), seat.reward(reward.clone()));
         search(&method, 1, &seated.0, &seated.1).unwrap().tokens
     };
     thread::scope(|scope| {
@@ -258,7 +281,7 @@ fn cancelling_one_search_leaves_the_others_alone() {
     let run = |cancel: Option<&AtomicBool>| {
         let seat = batcher.join();
         both.wait();
-        let seated = (seat.denoiser(table.clone()), seat.reward(&*reward, reward.clone()));
+        let seated = (seat.denoiser(table.clone()), seat.reward(reward.clone()));
         let schedule = NoiseSchedule::default();
         let limits = Limits { cancel, ..Limits::default() };
         let start = MaskedSeq::empty(LEN);
@@ -289,7 +312,7 @@ fn a_search_that_is_stopped_leaves_a_batch_that_others_still_wait_for() {
     let run = |cancel: Option<&AtomicBool>| {
         let seat = batcher.join();
         both.wait();
-        let seated = (seat.denoiser(table.clone()), seat.reward(&*reward, reward.clone()));
+        let seated = (seat.denoiser(table.clone()), seat.reward(reward.clone()));
         let schedule = NoiseSchedule::default();
         let limits = Limits { cancel, ..Limits::default() };
         let start = MaskedSeq::empty(LEN);
@@ -330,10 +353,6 @@ impl Gate {
 impl Reward for Gate {
     fn name(&self) -> &str {
         "gate"
-    }
-
-    fn view(&self, tokens: &[u32]) -> Result<View> {
-        self.inner.view(tokens)
     }
 
     fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {

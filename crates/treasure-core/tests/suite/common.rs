@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use treasure_core::{
     Answer, Bans, Denoiser, Encoding, Facts, Key, Limits, MaskedSeq, NodeEvent, NoiseSchedule,
-    Outcome, Problem, Question, Result, Reward, Search, Silent, State,
+    Outcome, Problem, Question, Result, Scoring, Search, Silent, State,
 };
 use treasure_testkit::{JointTable, TableReward, exact};
 
@@ -12,7 +12,11 @@ use treasure_testkit::{JointTable, TableReward, exact};
 pub const EXACT: NoiseSchedule = NoiseSchedule::LogLinear { eps: 0.0 };
 
 /// A problem without bans or limits on an empty sequence.
-pub fn problem<'a>(len: usize, denoiser: &'a dyn Denoiser, reward: &'a dyn Reward) -> Problem<'a> {
+pub fn problem<'a>(
+    len: usize,
+    denoiser: &'a dyn Denoiser,
+    reward: impl Into<Scoring<'a>>,
+) -> Problem<'a> {
     limited(len, denoiser, reward, Limits::default())
 }
 
@@ -20,7 +24,7 @@ pub fn problem<'a>(len: usize, denoiser: &'a dyn Denoiser, reward: &'a dyn Rewar
 pub fn limited<'a>(
     len: usize,
     denoiser: &'a dyn Denoiser,
-    reward: &'a dyn Reward,
+    reward: impl Into<Scoring<'a>>,
     limits: Limits<'a>,
 ) -> Problem<'a> {
     Problem::new(MaskedSeq::empty(len), &EXACT, denoiser, reward, Bans::none(), limits)

@@ -1,8 +1,8 @@
 //! Counts: work done, hits, and their sums against the formulas of the paper.
 
 use treasure_core::{
-    Bans, Key, Limits, MaskedSeq, Problem, Result, Reward, Sampler, SelectKind, TokenId, ValueKind,
-    View,
+    Bans, Key, Limits, MaskedSeq, Problem, Reader, Result, Sampler, Scoring, SelectKind, TokenId,
+    ValueKind, View,
     methods::{Base, BestOfN, FkSteering, NaiveTree, Svdd, Treasure},
 };
 use treasure_testkit::{FnReward, JointTable, TableReward};
@@ -86,33 +86,21 @@ fn svdd_requests_one_forward_pass_per_candidate() {
     assert_eq!(outcome.cost.reward_requests(), 4 * 5);
 }
 
-/// A reward that sees the first token only.
-struct Narrow;
+/// Reads the first token only.
+struct First;
 
-impl Reward for Narrow {
-    fn name(&self) -> &str {
-        "narrow"
-    }
-
+impl Reader for First {
     fn view(&self, tokens: &[TokenId]) -> Result<View> {
         Ok(View::Tokens(tokens[..1].into()))
-    }
-
-    fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {
-        Ok(batch
-            .iter()
-            .map(|view| match view {
-                View::Tokens(tokens) => f64::from(tokens[0]),
-                View::Text(_) => f64::NAN,
-            })
-            .collect())
     }
 }
 
 #[test]
 fn equal_views_are_scored_once_in_a_run() {
     let table = JointTable::random(3, 5, Key::new(1));
-    let outcome = run(&Treasure::new(3, 3), &problem(5, &table, &Narrow), 1);
+    let reward = FnReward::new("narrow", |tokens| f64::from(tokens[0]));
+    let scoring = Scoring { reader: &First, reward: &reward };
+    let outcome = run(&Treasure::new(3, 3), &problem(5, &table, scoring), 1);
     assert_eq!(outcome.cost.reward_requests(), 3 + 4 * 9);
     assert!(outcome.cost.reward_calls <= 3, "there are three views: {:?}", outcome.cost);
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 use proptest::prelude::*;
 use treasure_core::propose::{MOST_ROOMS, ROOM};
 use treasure_core::{
-    AnswerKind, Bans, Event, Key, Limits, MaskedSeq, NodeEvent, Order, Problem, PruneReason,
+    AnswerKind, Bans, Event, Key, Limits, MaskedSeq, NodeEvent, Order, Problem, PruneReason, Range,
     Result, Reward, Sampler, SelectKind, TokenId, View,
     methods::{Base, BestOfN, Fhs, FkSteering, Greedy, Search, Svdd, Treasure},
 };
@@ -29,8 +29,8 @@ impl Reward for Bounded {
         "bounded"
     }
 
-    fn upper_bound(&self) -> Option<f64> {
-        Some(1.0)
+    fn range(&self) -> Range {
+        Range::at_most(1.0)
     }
 
     fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {
@@ -320,8 +320,8 @@ impl Reward for Counts {
         "counts"
     }
 
-    fn upper_bound(&self) -> Option<f64> {
-        self.bound
+    fn range(&self) -> Range {
+        self.bound.map_or(Range::ANY, Range::at_most)
     }
 
     fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use treasure_core::{
     Error, Key, Limits, MaskedSeq, Method, Progress, Result, Reward, Sampler, Search as _, Silent,
-    StopReason, TokenId, View, given_up,
+    StopReason, View, given_up,
     methods::{BestOfN, Greedy, Treasure},
 };
 use treasure_testkit::{JointTable, TableReward};
@@ -68,10 +68,6 @@ struct Endless<'a>(&'a TableReward, AtomicUsize);
 impl Reward for Endless<'_> {
     fn name(&self) -> &str {
         "endless"
-    }
-
-    fn view(&self, tokens: &[TokenId]) -> Result<View> {
-        self.0.view(tokens)
     }
 
     fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {

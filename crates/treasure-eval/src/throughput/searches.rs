@@ -12,8 +12,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 use treasure::{
     core::{
-        Answer, Cost, Denoiser, Encoding, Event, Facts, Limits, MaskedSeq, NoiseSchedule, Observer,
-        Problem, Question, Result, Reward, State, TokenId, View,
+        Answer, Cost, Denoiser, Encoding, Event, Limits, MaskedSeq, NoiseSchedule, Observer,
+        Problem, Question, Range, Reader, Result, Reward, Scoring, State, TokenId, View, Wrapper,
     },
     models::exec::{on_a_worker, operations},
     sample_key,
@@ -96,23 +96,26 @@ fn search(setup: &Throughput, request: &TimedSearch) -> treasure::Result<Timed> 
     }
     let pipeline = setup.pipeline(&setup.reward, &start);
     let proxy = setup.proxy.as_ref().map(|proxy| setup.pipeline(proxy, &start));
-    let (denoiser, reward) = (Clocked::new(&*setup.model), Clocked::new(&pipeline));
-    let screen = proxy.as_ref().map(Clocked::new);
+    let (predicted, scored) = (Meter::default(), Meter::default());
+    let model: &dyn Denoiser = &*setup.model;
+    let denoiser = Clocked { inner: model, meter: &predicted };
+    let clocked = |pipeline| Clocked { inner: Scoring::from(pipeline), meter: &scored };
+    let (reward, screen) = (clocked(&pipeline), proxy.as_ref().map(clocked));
     let schedule = NoiseSchedule::default();
     let (state, bans) = (start.state.clone(), start.bans.clone());
-    let mut problem = Problem::new(state, &schedule, &denoiser, &reward, bans, Limits::default())?
+    let (reward, limits) = (reward.scoring(), Limits::default());
+    let mut problem = Problem::new(state, &schedule, &denoiser, reward, bans, limits)?
         .with_ends(&start.ends)
         .with_answer(plan.answer);
     if !request.memory {
         problem = problem.with_memory(0, 0);
     }
     if let Some(screen) = &screen {
-        problem = problem.with_proxy(screen);
+        problem = problem.with_proxy(screen.scoring());
     }
     let restart = || {
-        denoiser.restart();
-        reward.restart();
-        screen.iter().for_each(Clocked::restart);
+        predicted.restart();
+        scored.restart();
     };
     let mut clock = Stopwatch {
         began: Instant::now(),
@@ -124,8 +127,7 @@ fn search(setup: &Throughput, request: &TimedSearch) -> treasure::Result<Timed> 
     let key = sample_key(request.seed, &request.prompt, 0);
     let found = plan.method.search().run(&problem, key, &mut clock)?;
     let seconds = clock.began.elapsed().as_secs_f64();
-    let screened = screen.as_ref().map_or((0.0, 0), Clocked::spent);
-    let (denoiser, reward) = (denoiser.spent(), reward.spent());
+    let (denoiser, reward) = (predicted.spent(), scored.spent());
     Ok(Timed {
         what: "search",
         slots: start.state.slots().collect(),
@@ -134,9 +136,9 @@ fn search(setup: &Throughput, request: &TimedSearch) -> treasure::Result<Timed> 
         reward: found.reward.or(found.best_seen.map(|best| best.reward)),
         seconds,
         denoiser_seconds: denoiser.0,
-        reward_seconds: reward.0 + screened.0,
+        reward_seconds: reward.0,
         denoiser_operations: denoiser.1,
-        reward_operations: reward.1 + screened.1,
+        reward_operations: reward.1,
         cost: since(&clock.before, &found.cost),
     })
 }
@@ -184,18 +186,14 @@ impl Observer for Stopwatch<'_> {
     }
 }
 
-/// Adds up the time and the operations of what it wraps.
-struct Clocked<'a, T: ?Sized> {
-    inner: &'a T,
+/// Time and operations, added up.
+#[derive(Default)]
+struct Meter {
     nanoseconds: AtomicU64,
     operations: AtomicU64,
 }
 
-impl<'a, T: ?Sized> Clocked<'a, T> {
-    fn new(inner: &'a T) -> Self {
-        Self { inner, nanoseconds: AtomicU64::new(0), operations: AtomicU64::new(0) }
-    }
-
+impl Meter {
     fn restart(&self) {
         self.nanoseconds.store(0, Ordering::Relaxed);
         self.operations.store(0, Ordering::Relaxed);
@@ -206,9 +204,9 @@ impl<'a, T: ?Sized> Clocked<'a, T> {
         (seconds, self.operations.load(Ordering::Relaxed))
     }
 
-    fn time<R>(&self, work: impl FnOnce(&T) -> R) -> R {
+    fn time<R>(&self, work: impl FnOnce() -> R) -> R {
         let (began, before) = (Instant::now(), operations());
-        let result = work(self.inner);
+        let result = work();
         let nanoseconds = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
         self.operations.fetch_add(operations() - before, Ordering::Relaxed);
@@ -216,25 +214,19 @@ impl<'a, T: ?Sized> Clocked<'a, T> {
     }
 }
 
-impl<T: Denoiser + ?Sized> Denoiser for Clocked<'_, T> {
-    fn facts(&self) -> &Facts {
-        self.inner.facts()
-    }
+/// What a search asks, on a meter.
+struct Clocked<'a, T> {
+    inner: T,
+    meter: &'a Meter,
+}
 
-    fn row_invariant(&self) -> bool {
-        self.inner.row_invariant()
-    }
-
-    fn passes(&self) -> u64 {
-        self.inner.passes()
+impl Wrapper for Clocked<'_, &dyn Denoiser> {
+    fn inner(&self) -> &dyn Denoiser {
+        self.inner
     }
 
     fn encode(&self, batch: &[State<'_>]) -> Result<Vec<Encoding>> {
-        self.time(|inner| inner.encode(batch))
-    }
-
-    fn reuses(&self) -> bool {
-        self.inner.reuses()
+        self.meter.time(|| self.inner.encode(batch))
     }
 
     fn encode_after(
@@ -242,28 +234,36 @@ impl<T: Denoiser + ?Sized> Denoiser for Clocked<'_, T> {
         batch: &[State<'_>],
         before: &[Option<&Encoding>],
     ) -> Result<Vec<Encoding>> {
-        self.time(|inner| inner.encode_after(batch, before))
+        self.meter.time(|| self.inner.encode_after(batch, before))
     }
 
     fn read(&self, batch: &[Question<'_>]) -> Result<Vec<Answer>> {
-        self.time(|inner| inner.read(batch))
+        self.meter.time(|| self.inner.read(batch))
     }
 }
 
-impl<T: Reward + ?Sized> Reward for Clocked<'_, T> {
-    fn name(&self) -> &str {
-        self.inner.name()
+impl Clocked<'_, Scoring<'_>> {
+    fn scoring(&self) -> Scoring<'_> {
+        Scoring { reader: self, reward: self }
     }
+}
 
+impl Reader for Clocked<'_, Scoring<'_>> {
     fn view(&self, tokens: &[TokenId]) -> Result<View> {
-        self.time(|inner| inner.view(tokens))
+        self.meter.time(|| self.inner.reader.view(tokens))
     }
+}
 
-    fn upper_bound(&self) -> Option<f64> {
-        self.inner.upper_bound()
+impl Reward for Clocked<'_, Scoring<'_>> {
+    fn name(&self) -> &str {
+        self.inner.reward.name()
     }
 
     fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {
-        self.time(|inner| inner.score(batch))
+        self.meter.time(|| self.inner.reward.score(batch))
+    }
+
+    fn range(&self) -> Range {
+        self.inner.reward.range()
     }
 }

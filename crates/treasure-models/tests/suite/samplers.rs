@@ -5,7 +5,7 @@ use std::{fs, ops::ControlFlow};
 use serde_json::Value;
 use treasure_core::{
     Bans, Denoiser, Event, Guided, Key, Limits, MaskedSeq, Method, NoiseSchedule, Observer,
-    Problem, Result, Reward, TokenId, View, methods::Dream,
+    Problem, Result, Reward, View, methods::Dream,
 };
 use treasure_models::{LoadOptions, MaskedLm};
 
@@ -17,10 +17,6 @@ struct Indifferent;
 impl Reward for Indifferent {
     fn name(&self) -> &str {
         "indifferent"
-    }
-
-    fn view(&self, tokens: &[TokenId]) -> Result<View> {
-        Ok(View::Tokens(tokens.into()))
     }
 
     fn score(&self, views: &[&View]) -> Result<Vec<f64>> {

@@ -7,7 +7,9 @@ use std::sync::{
 
 use crate::support::build;
 use proptest::prelude::*;
-use treasure_core::{Bans, Limits, MaskedSeq, NoiseSchedule, Problem, Reward, TokenId, View};
+use treasure_core::{
+    Bans, Limits, MaskedSeq, NoiseSchedule, Problem, Reader, Reward, TokenId, View,
+};
 use treasure_rewards::{Composite, Pipeline, Result, Spec, TextOptions, TextReward, Window};
 use treasure_testkit::JointTable;
 use treasure_text::{Detokenize, Layout, Piece, clean_up_spaces};
@@ -121,7 +123,7 @@ fn a_sequence_of_another_length_is_an_error() {
     let pipeline = pipeline("regex:a", Layout::prompt("the", 2, 2));
     assert!(pipeline.render(&[1, 2]).expect_err("too short").to_string().contains("4 positions"));
     let foreign = View::Tokens([1].into());
-    assert!(pipeline.score(&[&foreign]).is_err());
+    assert!(Reward::score(&**pipeline.reward(), &[&foreign]).is_err());
 }
 
 #[test]
@@ -185,7 +187,7 @@ fn a_breakdown_of_tokens_is_that_of_their_text() {
     assert_eq!(row, again);
     assert_eq!(row.total, 2.5);
     let view = pipeline.view(&[2, 3, 4]).expect("a view");
-    assert_eq!(pipeline.score(&[&view]).expect("a score"), [2.5]);
+    assert_eq!(Reward::score(&**pipeline.reward(), &[&view]).expect("a score"), [2.5]);
 }
 
 #[test]

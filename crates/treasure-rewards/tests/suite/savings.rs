@@ -12,8 +12,8 @@ use std::{
 
 use treasure_core::{
     Answer, Bans, Batcher, Candidate, Cost, Denoiser, Encoding, Event, Facts, Key, Limits,
-    MaskedSeq, NoiseSchedule, Problem, Question, Result, Reward, Search as _, State, TokenId, View,
-    methods::Treasure,
+    MaskedSeq, NoiseSchedule, Problem, Question, Result, Reward, Scoring, Search as _, State,
+    TokenId, View, methods::Treasure,
 };
 use treasure_models::{
     Classifier, LoadOptions, MaskedLm, Resolver, Scorer,
@@ -101,23 +101,14 @@ enum Judge {
 }
 
 /// A reward without savings; views are the product's.
-struct PlainReward<'a> {
-    pipeline: &'a Pipeline,
-    judge: &'a Judge,
-}
-
-impl Reward for PlainReward<'_> {
+impl Reward for Judge {
     fn name(&self) -> &str {
         "plain"
     }
 
-    fn view(&self, tokens: &[TokenId]) -> Result<View> {
-        self.pipeline.view(tokens)
-    }
-
     fn score(&self, batch: &[&View]) -> Result<Vec<f64>> {
         let score = |view: &&View| match view {
-            View::Text(text) => self.judge.score(text),
+            View::Text(text) => self.of(text),
             View::Tokens(_) => panic!("expected text"),
         };
         Ok(batch.iter().map(score).collect())
@@ -125,7 +116,7 @@ impl Reward for PlainReward<'_> {
 }
 
 impl Judge {
-    fn score(&self, text: &str) -> f64 {
+    fn of(&self, text: &str) -> f64 {
         match self {
             Self::Classifier(model, label) => {
                 let mut row = hidden(model.runner(), &model.ids(text).expect("ids"));
@@ -196,10 +187,11 @@ fn both_ways(reward: &str, judge: &Judge, method: &Treasure, length: usize) {
     let run = |key: Key| {
         let seat = batcher.join();
         let denoiser = seat.denoiser(model.clone());
-        let reward = seat.reward(&pipeline, shared.clone());
+        let reward = seat.reward(shared.clone());
+        let scoring = Scoring { reader: &pipeline, reward: &reward };
         let start = (state.clone(), bans.clone());
         let problem =
-            Problem::new(start.0, &schedule, &denoiser, &reward, start.1, Limits::default());
+            Problem::new(start.0, &schedule, &denoiser, scoring, start.1, Limits::default());
         story(method, &problem.expect("a problem"), key)
     };
     let run = &run;
@@ -210,11 +202,12 @@ fn both_ways(reward: &str, judge: &Judge, method: &Treasure, length: usize) {
 
     let plain = MaskedLm::load_on(&plain_cpu(), &Resolver::new(), &spec("denoiser"), &options);
     let plain = plain.expect("a model");
-    let (denoiser, reward) = (PlainDenoiser(&plain), PlainReward { pipeline: &pipeline, judge });
+    let denoiser = PlainDenoiser(&plain);
+    let scoring = Scoring { reader: &pipeline, reward: judge };
     for (key, fast) in keys.iter().zip(fast) {
         let start = (state.clone(), bans.clone());
         let problem =
-            Problem::new(start.0, &schedule, &denoiser, &reward, start.1, Limits::default());
+            Problem::new(start.0, &schedule, &denoiser, scoring, start.1, Limits::default());
         let problem = problem.expect("a problem").with_memory(0, 0);
         let plain = story(method, &problem, *key);
         assert!(plain.len() > length, "a search has nodes");

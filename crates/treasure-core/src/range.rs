@@ -1,8 +1,4 @@
-//! The numbers a reward promises to give, and what becomes of them when rewards are combined.
-//!
-//! Guarantee: evaluated on ranges, an expression gives a range that holds every value it can have on numbers
-//! of those ranges, in floating point too, since every operation here rounds monotonically. The upper end is
-//! a bound that a search may prune by.
+//! The numbers a reward promises to give; the upper end is a bound that a search may prune by.
 
 use std::fmt;
 
