@@ -222,15 +222,13 @@ impl From<treasure_models::Error> for Error {
 
 impl From<treasure_text::Error> for Error {
     fn from(error: treasure_text::Error) -> Self {
-        use treasure_text::automata::Error as Unmet;
+        use treasure_text::Error as Text;
         let kind = match error {
-            treasure_text::Error::Damaged(_) => ErrorKind::Model,
-            treasure_text::Error::Constraint(
-                Unmet::TooShort { .. }
-                | Unmet::TooLong { .. }
-                | Unmet::NoCompletion { .. }
-                | Unmet::Unspellable { .. },
-            ) => ErrorKind::Constraint,
+            Text::Damaged(_) => ErrorKind::Model,
+            Text::TooShort { .. }
+            | Text::TooLong { .. }
+            | Text::NoCompletion { .. }
+            | Text::Unspellable { .. } => ErrorKind::Constraint,
             _ => ErrorKind::Request,
         };
         Self::from_source(kind, error)
