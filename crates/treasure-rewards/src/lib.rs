@@ -36,7 +36,7 @@ pub use options::{RemoteOptions, RewardOptions};
 pub use pipeline::{Pipeline, TextOptions};
 pub use range::Range;
 pub use reward::{Explained, TextReward, Window};
-pub use spec::{Spec, SpecError};
+pub use spec::Spec;
 
 /// The examples of the guide, compiled and run.
 #[cfg(doctest)]
