@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{commands, options::common::Common};
+use crate::{commands, options::Common};
 
 /// Tree search that steers masked diffusion language models at generation time.
 #[derive(Debug, Parser)]

@@ -9,7 +9,9 @@ use clap::error::{ContextKind as Told, ErrorKind};
 use serde_json::{Value, json};
 #[cfg(feature = "eval")]
 use treasure::Hint as _;
-use treasure::{chain_of, flags};
+use treasure::chain_of;
+
+use crate::wording;
 
 /// An error on its way to the user.
 #[derive(Debug)]
@@ -117,8 +119,8 @@ impl<E: Error + 'static> From<E> for Failure {
         let mut causes = std::iter::successors(Some(error), |&error| error.source());
         let kind = causes.find_map(|error| error.downcast_ref::<treasure::Error>());
         Self {
-            chain: chain_of(error).iter().map(|message| flags::in_message(message)).collect(),
-            hint: hint.map(|hint| flags::in_hint(&hint)),
+            chain: chain_of(error).iter().map(|message| wording::in_message(message)).collect(),
+            hint: hint.map(|hint| wording::in_hint(&hint)),
             kind: kind.map_or("request", |own| own.kind().name()),
         }
     }

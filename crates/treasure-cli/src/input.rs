@@ -1,14 +1,10 @@
 //! What commands read: files, and standard input for `-`.
 
-use std::{
-    fs,
-    io::{self, Read as _},
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 use treasure::Entry;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{OrFail as _, Outcome};
 
 /// The prompts and templates of a file in JSON Lines; `-` is standard input.
 pub fn entries(path: &Path) -> Outcome<Vec<Entry>> {
@@ -45,30 +41,24 @@ fn texts(path: &Path) -> Outcome<Vec<Entry>> {
 
 /// The whole content of a file; `-` is standard input.
 pub fn read(path: &Path) -> Outcome<String> {
-    let failed = |error: io::Error| {
-        Failure::new(error).context(format!("{}: cannot be read", path.display()))
+    let text = match path.as_os_str() == "-" {
+        true => io::read_to_string(io::stdin()),
+        false => fs::read_to_string(path),
     };
-    if path.as_os_str() == "-" {
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text).map_err(failed)?;
-        return Ok(text);
-    }
-    fs::read_to_string(path).map_err(failed)
+    text.context(|| format!("{}: cannot be read", path.display()))
 }
 
 /// Gives a file a new content, whole or not at all; `-` is standard input, which stays as it is.
 pub fn replace(path: &Path, text: &str) -> Outcome<()> {
-    let failed = |error: io::Error| {
-        Failure::new(error).context(format!("{}: cannot be written", path.display()))
-    };
+    let place = || format!("{}: cannot be written", path.display());
     if path.as_os_str() == "-" {
         return Ok(());
     }
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".filled");
     let beside = path.with_file_name(name);
-    fs::write(&beside, text).map_err(failed)?;
-    let permissions = fs::metadata(path).map_err(failed)?.permissions();
-    fs::set_permissions(&beside, permissions).map_err(failed)?;
-    fs::rename(&beside, path).map_err(failed)
+    fs::write(&beside, text).context(place)?;
+    let permissions = fs::metadata(path).context(place)?.permissions();
+    fs::set_permissions(&beside, permissions).context(place)?;
+    fs::rename(&beside, path).context(place)
 }

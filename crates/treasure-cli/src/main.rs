@@ -15,6 +15,7 @@ mod input;
 mod interrupt;
 mod options;
 mod output;
+mod wording;
 
 use std::{
     io::{self, Write as _},

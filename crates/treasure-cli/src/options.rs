@@ -1,11 +1,14 @@
 //! The options of the commands. Each is a spelling of a field of the request; nothing is decided here.
 
-pub mod common;
-pub mod request;
-pub mod sizes;
+mod common;
+mod request;
+mod sizes;
 
 use std::{num::NonZeroUsize, str::FromStr};
 
+pub use common::Common;
+pub use request::{Asks, Flags};
+pub use sizes::Sizes;
 use treasure::Bound;
 
 /// A whole number.

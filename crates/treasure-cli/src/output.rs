@@ -1,6 +1,9 @@
 //! What commands write: lines, tables, rows, files and the screen.
 
 pub mod print;
-pub mod screen;
-pub mod sinks;
+mod screen;
+mod sinks;
 mod view;
+
+pub use screen::Screen;
+pub use sinks::Sinks;

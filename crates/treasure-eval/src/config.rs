@@ -6,17 +6,18 @@
 mod method;
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     path::{Path, PathBuf},
     str::FromStr,
 };
 
 use serde::{Deserialize, Serialize};
-use treasure::{nearest, rewards::Spec};
+use treasure::{Hint as _, nearest, rewards::Spec};
 
 pub use method::{Budget, LengthWord, Many, MethodConfig, Steps};
 
-use crate::{Error, Result, presets};
+use crate::{Error, Result, error::PAGE, presets};
 
 /// What an experiment measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -216,6 +217,8 @@ impl Config {
                 Error::Config {
                     name: name_or_path.into(),
                     message: format!("cannot be read: {error}"),
+                    hint: "name a preset, or a config by its path from the folder that you are in"
+                        .into(),
                 }
             })?;
             let folder = Path::new(name_or_path).parent().unwrap_or(Path::new(""));
@@ -231,15 +234,17 @@ impl Config {
 
     /// A config from its text; `name` is for messages.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
-        let config: Self = toml::from_str(text)
-            .map_err(|error| error.to_string().trim_end().to_owned())
-            .map_err(|message| Error::Config { name: name.into(), message })?;
+        let config: Self = toml::from_str(text).map_err(|error| {
+            let message = error.to_string().trim_end().to_owned();
+            Error::Config { name: name.into(), hint: meant(&message), message }
+        })?;
         config.check(name)?;
         Ok(config)
     }
 
     fn check(&self, file: &str) -> Result<()> {
-        let fail = |message: String| Err(Error::Config { name: file.into(), message });
+        let told = |message, hint| Err(Error::Config { name: file.into(), message, hint });
+        let fail = |message| told(message, PAGE.into());
         if self.name.is_empty() || !self.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
         {
             return fail(format!("name: expected letters, digits and dashes, got {:?}", self.name));
@@ -248,9 +253,8 @@ impl Config {
             let judges = [&reward.accuracy, &reward.heldout, &reward.heldout_accuracy];
             for spec in judges.into_iter().flatten().chain([&reward.spec]) {
                 if let Err(error) = spec.parse::<Spec>() {
-                    let hint =
-                        error.hint.iter().map(|hint| format!("; {hint}")).collect::<String>();
-                    return fail(format!("reward {:?}: {error}{hint}", reward.name));
+                    let hint = error.hint().map_or(PAGE.into(), |hint| hint.into_owned().into());
+                    return told(format!("reward {:?}: {error}", reward.name), hint);
                 }
             }
         }
@@ -302,4 +306,28 @@ impl Config {
 /// Whether something limited to some sizes applies at a size.
 pub(crate) fn applies(sizes: &Option<Vec<Size>>, size: Size) -> bool {
     sizes.as_ref().is_none_or(|sizes| sizes.contains(&size))
+}
+
+/// What can be done about a config that TOML refuses: the key that was probably meant, and where all are.
+fn meant(message: &str) -> Cow<'static, str> {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match (message.contains("unknown field"), &quoted[..]) {
+        (true, [unknown, known @ ..]) => match nearest(unknown, known.iter().copied()) {
+            Some(near) => format!("did you mean {near}? {PAGE}").into(),
+            None => PAGE.into(),
+        },
+        _ => PAGE.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_config_is_told_the_nearest_key_or_where_the_keys_are() {
+        let told = meant("TOML parse error\nunknown field `lenght`, expected `length`, `steps`");
+        assert_eq!(told, format!("did you mean length? {PAGE}"));
+        assert_eq!(meant("missing field `seed`"), PAGE);
+    }
 }

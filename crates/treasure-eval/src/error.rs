@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, io, path::PathBuf};
 
-use treasure::{Hint, nearest};
+use treasure::Hint;
 
 /// The result of an evaluation operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -28,6 +28,8 @@ pub enum Error {
         name: String,
         /// What is wrong, with the place.
         message: String,
+        /// What can be done about it.
+        hint: Cow<'static, str>,
     },
     /// A method of a config that cannot be asked for.
     #[error("method {name:?}: {cause}")]
@@ -148,7 +150,7 @@ impl Hint for Error {
             Self::Method { cause, .. } | Self::Search(cause) => {
                 return treasure::hint_of(cause).map(Cow::Owned);
             }
-            Self::Config { message, .. } => of_config(message),
+            Self::Config { hint, .. } => hint.as_ref().into(),
             Self::NoTrace { .. } => "write one as the trace of a search".into(),
             Self::Invalid { what, .. } if what == "prompts" => {
                 r#"for more, name a JSON Lines file in the config: prompts = "mine.jsonl""#.into()
@@ -193,24 +195,9 @@ impl Hint for Error {
     }
 }
 
-const PAGE: &str = "docs/experiments.md says what a config holds";
+/// What can be done about anything in a config.
+pub(crate) const PAGE: &str = "docs/experiments.md says what a config holds";
 const WRITE: &str = "see that the path is right and that it may be read or written";
-
-/// What can be done about a config, from what is wrong with it.
-fn of_config(message: &str) -> Cow<'static, str> {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    match (message.contains("unknown field"), &quoted[..]) {
-        (true, [unknown, known @ ..]) => match nearest(unknown, known.iter().copied()) {
-            Some(near) => format!("did you mean {near}? {PAGE}").into(),
-            None => PAGE.into(),
-        },
-        _ if message.starts_with("cannot be read") => {
-            "name a preset, or a config by its path from the folder that you are in".into()
-        }
-        _ if message.starts_with("size:") => "run a size that is there, or write its table".into(),
-        _ => PAGE.into(),
-    }
-}
 
 fn after(kept: Option<usize>) -> String {
     kept.map(|kept| format!(" after {kept} finished samples were kept")).unwrap_or_default()
@@ -233,21 +220,5 @@ pub(crate) fn at(
 impl From<treasure::core::Error> for Error {
     fn from(error: treasure::core::Error) -> Self {
         Self::Search(error.into())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wrong_config_is_told_the_nearest_key_or_where_the_keys_are() {
-        let told =
-            of_config("TOML parse error\nunknown field `lenght`, expected `length`, `steps`");
-        assert_eq!(told, format!("did you mean length? {PAGE}"));
-        assert_eq!(of_config("missing field `seed`"), PAGE);
-        assert!(
-            of_config("size: expected [size.quick], got none").contains("a size that is there")
-        );
     }
 }

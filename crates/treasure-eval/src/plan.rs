@@ -135,7 +135,8 @@ impl Plan {
             let there = there.collect::<Vec<_>>().join(", ");
             let got = if there.is_empty() { "none" } else { there.as_str() };
             let message = format!("size: expected [size.{}], got {got}", size.name());
-            Error::Config { name: config.name.clone(), message }
+            let hint = "run a size that is there, or write its table".into();
+            Error::Config { name: config.name.clone(), message, hint }
         })?;
         let (all, usual) = match &settings.prompts {
             Prompts::First(count) => (presets::prompts(), *count),
@@ -223,6 +224,7 @@ impl Plan {
             return Err(Error::Config {
                 name: config.name.clone(),
                 message: format!("method: two variants are both {}", double[0]),
+                hint: "leave one of them out, or let them differ in an option".into(),
             });
         }
         Ok(plan)

@@ -7,9 +7,7 @@
 use std::borrow::Cow;
 
 use treasure_core::Hint;
-use treasure_text::printable_lines;
-
-use crate::SpecError;
+use treasure_text::{printable, printable_lines};
 
 /// The result of a reward operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -19,8 +17,17 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// A specification that cannot be read.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
+    #[error("reward: {}\n{}", printable_lines(message), pointed(spec, *at))]
+    Spec {
+        /// The whole specification.
+        spec: String,
+        /// The byte offset of the character that is wrong; the length of `spec` when something is missing at its end.
+        at: usize,
+        /// What was expected and what came.
+        message: String,
+        /// What the user can do about it.
+        hint: String,
+    },
     /// A reward that was waiting when its caller raised the [`Interrupt`](crate::Interrupt).
     #[error("{name}: interrupted")]
     Interrupted {
@@ -64,7 +71,7 @@ impl Error {
     pub fn with_hint(mut self, text: impl Into<String>) -> Self {
         match &mut self {
             Self::Reward { hint, .. } => *hint = Some(printable_lines(&text.into())),
-            Self::Spec(error) => error.hint = Some(text.into()),
+            Self::Spec { hint, .. } => *hint = printable_lines(&text.into()),
             Self::Interrupted { .. } => {}
         }
         self
@@ -86,7 +93,7 @@ impl Error {
 impl Hint for Error {
     fn hint(&self) -> Option<Cow<'_, str>> {
         match self {
-            Self::Spec(error) => error.hint(),
+            Self::Spec { hint, .. } => Some(hint.into()),
             Self::Reward { hint, .. } => hint.as_deref().map(Cow::Borrowed),
             Self::Interrupted { .. } => None,
         }
@@ -104,8 +111,8 @@ impl From<treasure_text::Error> for Error {
 impl From<Error> for treasure_core::Error {
     fn from(error: Error) -> Self {
         match error {
-            Error::Spec(error) => Self::Reward {
-                name: error.spec.clone(),
+            Error::Spec { ref spec, .. } => Self::Reward {
+                name: spec.clone(),
                 message: error.to_string(),
                 source: Some(Box::new(error)),
             },
@@ -121,6 +128,15 @@ impl From<Error> for treasure_core::Error {
             },
         }
     }
+}
+
+/// A specification with a caret under a character.
+fn pointed(spec: &str, at: usize) -> String {
+    // What acts on a terminal would move the caret off its column, so it is shown as one visible cell.
+    let acts = |c: char| printable(c.encode_utf8(&mut [0; 4])).len() > c.len_utf8();
+    let shown: String = spec.chars().map(|c| if acts(c) { '␣' } else { c }).collect();
+    let before = spec.get(..at).unwrap_or(spec).chars().count();
+    format!("  {shown}\n  {:before$}^", "")
 }
 
 /// A text in an error message: its beginning, quoted, with line breaks visible.

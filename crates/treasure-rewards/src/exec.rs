@@ -160,7 +160,9 @@ impl TextReward for Exec {
         let mut program = match held.take() {
             Some(program) => program,
             None => Program::start(&self.command).map_err(|error| {
-                Error::reward(&self.name, "cannot be started").with_source(error)
+                Error::reward(&self.name, "cannot be started")
+                    .with_source(error)
+                    .with_hint("name a program that is there and may be run")
             })?,
         };
         match self.ask(&mut program, texts) {

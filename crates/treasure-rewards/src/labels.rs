@@ -16,19 +16,23 @@ pub(crate) fn find_or_only(name: &str, known: &[String], wanted: Option<&str>) -
     match wanted {
         Some(wanted) => find(known, wanted).ok_or_else(|| unknown(name, known, wanted)),
         None if known.len() == 1 => Ok(0),
-        None => Err(Error::reward(
-            name,
-            format!("expected a label after #, one of {}", known.join(", ")),
-        )),
+        None => {
+            let message = format!("expected a label after #, one of {}", known.join(", "));
+            Err(Error::reward(name, message).with_hint(NAME_ONE))
+        }
     }
 }
 
 /// The error for a label that a classifier does not have.
 pub(crate) fn unknown(name: &str, known: &[String], wanted: &str) -> Error {
     let message = format!("no label {wanted:?}; the labels are {}", known.join(", "));
-    let error = Error::reward(name, message);
-    match nearest(wanted, known.iter().map(String::as_str)) {
-        Some(known) => error.with_hint(format!("did you mean #{known}?")),
-        None => error,
-    }
+    Error::reward(name, message).with_hint(
+        match nearest(wanted, known.iter().map(String::as_str)) {
+            Some(known) => format!("did you mean #{known}?"),
+            None => NAME_ONE.into(),
+        },
+    )
 }
+
+/// What can be done where a label is missing or none of the classifier's.
+pub(crate) const NAME_ONE: &str = "name one of its labels after #";

@@ -34,7 +34,7 @@ pub use interrupt::Interrupt;
 pub use options::{RemoteOptions, RewardOptions};
 pub use pipeline::{Pipeline, TextOptions};
 pub use reward::{Explained, TextReward, Window};
-pub use spec::{Spec, SpecError};
+pub use spec::Spec;
 pub use treasure_core::Range;
 
 /// The examples of the guide, compiled and run.

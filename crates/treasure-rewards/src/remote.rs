@@ -112,9 +112,9 @@ fn label_range(wanted: Option<&str>, value: ValueKind) -> Range {
 fn no_label(name: &str, label: &Option<String>, what: &str) -> Result<()> {
     match label {
         None => Ok(()),
-        Some(label) => Err(Error::reward(
-            name,
-            format!("{what} gives one number per text, so #{label} means nothing"),
-        )),
+        Some(label) => {
+            let message = format!("{what} gives one number per text, so #{label} means nothing");
+            Err(Error::reward(name, message).with_hint(format!("leave #{label} out")))
+        }
     }
 }

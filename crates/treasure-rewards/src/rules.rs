@@ -97,17 +97,19 @@ pub(crate) struct Fault {
     pub at: usize,
     /// What was expected and what came.
     pub message: String,
+    /// What can be done about it, where it is not what every specification is told.
+    pub hint: Option<&'static str>,
 }
 
 impl Fault {
     /// A fault in the first argument.
     pub fn new(at: usize, message: impl Into<String>) -> Self {
-        Self { argument: 0, at, message: message.into() }
+        Self { argument: 0, at, message: message.into(), hint: None }
     }
 
     /// The fault as the error of a reward called `name`.
     pub fn error(self, name: &str) -> Error {
-        Error::reward(name, self.message)
+        self.hint.into_iter().fold(Error::reward(name, self.message), Error::with_hint)
     }
 }
 

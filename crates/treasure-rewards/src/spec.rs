@@ -7,11 +7,10 @@
 //! use treasure_rewards::Spec;
 //! let spec: Spec = "sentiment=positive + 0.5*perplexity".parse()?;
 //! assert_eq!(spec.to_string(), "sentiment=positive + 0.5*perplexity");
-//! # Ok::<(), treasure_rewards::SpecError>(())
+//! # Ok::<(), treasure_rewards::Error>(())
 //! ```
 
 mod cursor;
-mod error;
 mod leaf;
 pub(crate) mod names;
 mod parse;
@@ -20,11 +19,10 @@ mod scheme;
 use std::{fmt, str::FromStr};
 
 pub(crate) use cursor::Style;
-pub use error::SpecError;
 pub use leaf::{Judge, Leaf, Protocol, Remote, ValueKind};
 
 pub use crate::rules::Rule;
-use crate::{Range, expr::Expr};
+use crate::{Error, Range, Result, expr::Expr};
 
 /// A parsed reward specification.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,9 +145,9 @@ impl fmt::Display for Spec {
 }
 
 impl FromStr for Spec {
-    type Err = SpecError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, SpecError> {
+    fn from_str(text: &str) -> Result<Self> {
         parse::spec(text)
     }
 }

@@ -25,14 +25,13 @@
 //! let mut legal = TokenSet::default();
 //! lattice.legal(0, &mut legal);
 //! assert_eq!(legal.iter().collect::<Vec<_>>(), [1, 3]); // "gr" leads nowhere, EOS is too early
-//! # Ok::<(), treasure_text::automata::Error>(())
+//! # Ok::<(), treasure_text::Error>(())
 //! ```
 
 mod best;
 mod cache;
 mod compose;
 mod dfa;
-mod error;
 mod exponentials;
 mod functions;
 mod lattice;
@@ -58,7 +57,6 @@ mod vocabulary;
 pub use best::Best;
 pub use cache::Cache;
 pub use dfa::Dfa;
-pub use error::{Error, Result};
 pub use lattice::Lattice;
 pub use length::Lengths;
 pub use mass::Mass;
@@ -72,3 +70,5 @@ pub use tables::Tables;
 pub use tokenizer::{Start, TokenBytes, vocabulary};
 pub use treasure_core::TokenSet;
 pub use vocabulary::Vocabulary;
+
+use crate::{Error, Result};

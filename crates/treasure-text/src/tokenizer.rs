@@ -157,7 +157,7 @@ impl Tokenizer {
 
     /// The bytes of every token, for constraints.
     pub fn bytes(&self) -> Result<TokenBytes> {
-        Ok(TokenBytes::read(&self.whole)?)
+        TokenBytes::read(&self.whole)
     }
 
     /// The entry of the vocabulary as stored (with `Ġ` or `▁` for a space).

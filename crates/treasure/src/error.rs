@@ -119,16 +119,20 @@ pub fn chain_of(error: &(dyn StdError + 'static)) -> Vec<String> {
 /// The innermost hint of an error of our own crates: it knows most. Where there is none, what holds for
 /// every error of its kind.
 pub fn hint_of(error: &(dyn StdError + 'static)) -> Option<String> {
-    let own = |error: &(dyn StdError + 'static)| {
-        None.or_else(|| error.downcast_ref::<Error>()?.hint())
-            .or_else(|| error.downcast_ref::<treasure_models::Error>()?.hint())
-            .or_else(|| error.downcast_ref::<treasure_rewards::Error>()?.hint())
-            .or_else(|| error.downcast_ref::<treasure_rewards::SpecError>()?.hint())
-            .or_else(|| error.downcast_ref::<treasure_text::Error>()?.hint())
-            .or_else(|| error.downcast_ref::<treasure_core::Error>()?.hint())
-            .map(Cow::into_owned)
-    };
-    causes(error).filter_map(own).last().or_else(|| general(error).map(str::to_owned))
+    let crates = [
+        said::<treasure_core::Error>,
+        said::<treasure_text::Error>,
+        said::<treasure_models::Error>,
+        said::<treasure_rewards::Error>,
+        said::<Error>,
+    ];
+    let own = causes(error).filter_map(|error| crates.iter().find_map(|said| said(error)));
+    own.last().or_else(|| general(error).map(str::to_owned))
+}
+
+/// The hint of an error if it is an `E`.
+fn said<E: Hint + 'static>(error: &(dyn StdError + 'static)) -> Option<String> {
+    error.downcast_ref::<E>()?.hint().map(Cow::into_owned)
 }
 
 /// What can be done about any error of a kind.
@@ -155,28 +159,6 @@ fn general(error: &(dyn StdError + 'static)) -> Option<&'static str> {
 
 /// Fields without which there is nothing to do.
 const STARTS: [&str; 5] = ["messages", "prompt", "reward", "template", "text"];
-
-/// What can be done about a specification that cannot be read.
-fn of_spec(message: &str) -> &'static str {
-    match message.split_once(':').map(|(scheme, _)| scheme) {
-        Some("sentiment") => "write sentiment=positive, sentiment=neutral or sentiment=negative",
-        Some("regex") => r"a backslash makes a special character a plain one: regex:a\(b",
-        _ => "docs/rewards.md has every reward, such as sentiment=negative or contains:dog,cat",
-    }
-}
-
-/// What can be done about a reward that cannot be built.
-fn of_reward(message: &str) -> Option<&'static str> {
-    match message {
-        message if message.contains("expected a label") || message.contains("no label") => {
-            Some("name one of its labels after #")
-        }
-        message if message.contains("cannot read") => {
-            Some("name a file that is there, from the folder that you are in")
-        }
-        _ => None,
-    }
-}
 
 impl Hint for Error {
     fn hint(&self) -> Option<Cow<'_, str>> {
@@ -222,15 +204,13 @@ impl From<treasure_models::Error> for Error {
 
 impl From<treasure_text::Error> for Error {
     fn from(error: treasure_text::Error) -> Self {
-        use treasure_text::automata::Error as Unmet;
+        use treasure_text::Error as Text;
         let kind = match error {
-            treasure_text::Error::Damaged(_) => ErrorKind::Model,
-            treasure_text::Error::Constraint(
-                Unmet::TooShort { .. }
-                | Unmet::TooLong { .. }
-                | Unmet::NoCompletion { .. }
-                | Unmet::Unspellable { .. },
-            ) => ErrorKind::Constraint,
+            Text::Damaged(_) => ErrorKind::Model,
+            Text::TooShort { .. }
+            | Text::TooLong { .. }
+            | Text::NoCompletion { .. }
+            | Text::Unspellable { .. } => ErrorKind::Constraint,
             _ => ErrorKind::Request,
         };
         Self::from_source(kind, error)
@@ -239,15 +219,11 @@ impl From<treasure_text::Error> for Error {
 
 impl From<treasure_rewards::Error> for Error {
     fn from(error: treasure_rewards::Error) -> Self {
-        let hint = of_reward(&error.to_string());
-        hint.into_iter().fold(Self::from_source(ErrorKind::Reward, error), Self::with_hint)
-    }
-}
-
-impl From<treasure_rewards::SpecError> for Error {
-    fn from(error: treasure_rewards::SpecError) -> Self {
-        let hint = of_spec(&error.message);
-        Self::from_source(ErrorKind::Request, error).with_hint(hint)
+        let kind = match error {
+            treasure_rewards::Error::Spec { .. } => ErrorKind::Request,
+            _ => ErrorKind::Reward,
+        };
+        Self::from_source(kind, error)
     }
 }
 

@@ -24,7 +24,6 @@ mod entry;
 mod error;
 mod estimate;
 mod fields;
-pub mod flags;
 mod frame;
 mod given;
 mod growing;

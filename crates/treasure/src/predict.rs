@@ -39,6 +39,13 @@ pub struct Predicted {
     pub top: Vec<Guess>,
 }
 
+impl fmt::Display for Predicted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "position {}", self.position)?;
+        self.top.iter().try_for_each(|guess| write!(f, "   {guess}"))
+    }
+}
+
 /// The state of a text with holes.
 pub(crate) fn state_of(model: &dyn TextModel, text: &str) -> Result<MaskedSeq> {
     Ok(Start::template(model, &Template::parse(text)?.parts)?.state)

@@ -15,10 +15,7 @@ use treasure_eval::throughput::{Line, Throughput, TimedSearch, peak_gflops};
 use crate::{
     Verdict,
     failure::{OrFail as _, Outcome},
-    options::{
-        common::Common,
-        request::{Asks, Flags},
-    },
+    options::{Asks, Common, Flags},
     output::print,
 };
 

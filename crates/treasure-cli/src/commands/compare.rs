@@ -13,12 +13,8 @@ use crate::{
     Verdict,
     failure::{OrFail as _, Outcome},
     input, interrupt,
-    options::{
-        common::Common,
-        request::{Asks, Flags},
-        sizes::Sizes,
-    },
-    output::{print, screen::Screen},
+    options::{Asks, Common, Flags, Sizes},
+    output::{Screen, print},
 };
 
 /// Run several methods at the same budget

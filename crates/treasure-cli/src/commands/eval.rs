@@ -16,8 +16,8 @@ use crate::{
     Verdict,
     failure::Outcome,
     interrupt,
-    options::common::Common,
-    output::{print, screen::Screen},
+    options::Common,
+    output::{Screen, print},
 };
 
 /// Whole experiments: run, merge and report

@@ -6,22 +6,15 @@ use std::{
 };
 
 use clap::Args;
-use treasure::{Batch, Entry, Field, Group, Request, Session, Watch, flags};
+use treasure::{Batch, Entry, Field, Group, Request, Session, Watch};
 
 use crate::{
     Verdict,
     failure::{Failure, Outcome},
     input, interrupt,
-    options::{
-        common::Common,
-        request::{Asks, Flags},
-        sizes::Sizes,
-    },
-    output::{
-        print,
-        screen::Screen,
-        sinks::{self, Sinks},
-    },
+    options::{Asks, Common, Flags, Sizes},
+    output::{Screen, Sinks, print},
+    wording,
 };
 
 /// Generate text that a reward likes
@@ -119,17 +112,16 @@ fn part(text: &str) -> Result<(usize, usize), String> {
 
 /// The prompts of a command line, where `-` is standard input; what looks like a slip gets a note.
 pub fn prompts(written: &[String], common: &Common) -> Outcome<Vec<Entry>> {
-    let mut entries = Vec::new();
-    for prompt in written {
-        if prompt == "-" {
+    let entry = |prompt: &String| match prompt.as_str() {
+        "-" => {
             let text = input::read(Path::new("-"))?;
-            entries.push(Entry::prompt(text.strip_suffix('\n').unwrap_or(&text)));
-            continue;
+            Ok(Entry::prompt(text.strip_suffix('\n').unwrap_or(&text)))
         }
-        entries.push(Entry::prompt(prompt));
-    }
-    flags::slips(written).iter().for_each(|slip| common.say(format!("note: {slip}")));
-    Ok(entries)
+        prompt => Ok(Entry::prompt(prompt)),
+    };
+    let entries = written.iter().map(entry).collect();
+    wording::slips(written).iter().for_each(|slip| common.say(format!("note: {slip}")));
+    entries
 }
 
 impl Generate {
@@ -163,29 +155,20 @@ impl Generate {
         let session = Session::pocket()?.with_options(self.sizes.options(in_flight));
         let entries = session.written(&request, entries)?;
         let batch = Batch::new(&request, entries.clone())?;
-        let plan = batch.first();
-        common.say(plan.line());
+        common.say(batch.first().line());
         if self.files.beside {
             return self.beside(common, &session, &request, &entries);
         }
-        let open = |path: &PathBuf| sinks::open(&batch, path, self.files.resume, common);
-        let store = self.files.out.as_ref().map(open).transpose()?;
-        let resumed = store.as_ref().filter(|_| self.files.resume);
-        let open = |path: &PathBuf| sinks::open_trace(path, resumed, common);
-        let trace = self.files.trace.as_ref().map(open).transpose()?;
-        let jobs = batch.jobs(self.files.shard.unwrap_or((0, 1)), store.as_ref());
-        interrupt::listen(common.quiet, "the best so far");
-        let screen = watching.unwrap_or_else(|| Screen::new(common.quiet)).about(jobs.len());
         let sinks = Sinks {
             common,
-            reading: plan.reading(),
-            screen: &screen,
-            store,
-            trace,
+            screen: watching.unwrap_or_else(|| Screen::new(common.quiet)),
+            out: self.files.out.as_deref(),
+            resume: self.files.resume,
+            trace: self.files.trace.as_deref(),
             fill_in: self.fill_in.as_deref(),
+            shard: self.files.shard.unwrap_or((0, 1)),
         };
-        let tally = sinks.run(&session, &batch, &jobs)?;
-        Ok(tally.verdict(common, self.files.out.is_some()))
+        sinks.run(&session, &batch)
     }
 
     /// Unguided text, the best of 16 and ours, side by side.
@@ -206,12 +189,8 @@ impl Generate {
                     Err(error) if error.is_interrupted() => return Ok(Verdict::Interrupted),
                     made => made?,
                 };
-                if common.json {
-                    print::line(serde_json::to_string(&made)?)?;
-                    continue;
-                }
                 let lines = made.lines(batch.first().reading(), false);
-                print::line(format!("{name}\n{lines}\n"))?;
+                print::either(common, &made, format!("{name}\n{lines}\n"))?;
             }
         }
         Ok(if interrupt::asked() { Verdict::Interrupted } else { Verdict::Done })

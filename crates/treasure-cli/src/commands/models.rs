@@ -13,10 +13,7 @@ use treasure::{
 use crate::{
     Verdict,
     failure::{OrFail as _, Outcome},
-    options::{
-        common::Common,
-        request::{Asks, Flags},
-    },
+    options::{Asks, Common, Flags},
     output::print,
 };
 
@@ -68,65 +65,52 @@ impl Models {
 fn list(common: &Common) -> Outcome<()> {
     let session = Session::pocket()?;
     let resolver = session.store().resolver();
-    let shipped: Vec<(String, usize, Description)> = treasure_pocket::MODELS
+    let shipped: Vec<Value> = treasure_pocket::MODELS
         .par_iter()
         .map(|model| {
             let name = format!("pocket/{}", model.name);
             let what = inspect(resolver, &name, &LoadOptions::default())
                 .context(|| format!("model {name}"))?;
-            Ok((name, model.bytes(), what))
+            let is_default = name == "pocket/denoiser";
+            let mut row = Description { name, ..what }.to_value();
+            row["bytes"] = json!(model.bytes());
+            row["default"] = json!(is_default);
+            Ok(row)
         })
         .collect::<Outcome<_>>()?;
     let cached = resolver.cached();
     if common.json {
-        let rows: Vec<Value> = shipped
-            .iter()
-            .map(|(name, bytes, what)| {
-                let mut row = Description { name: name.clone(), ..what.clone() }.to_value();
-                row["bytes"] = json!(bytes);
-                row["default"] = json!(name == "pocket/denoiser");
-                row
-            })
-            .collect();
         let cache = resolver.cache().map(|path| path.display().to_string());
-        return print::line(json!({ "shipped": rows, "cache": cache, "cached": cached }));
+        return print::line(json!({ "shipped": shipped, "cache": cache, "cached": cached }));
     }
     if shipped.is_empty() {
         print::line("This binary carries no pocket models.")?;
     } else {
-        let rows: Vec<Vec<String>> = shipped
-            .iter()
-            .map(|(name, bytes, what)| {
-                let name = match name.as_str() {
-                    "pocket/denoiser" => format!("{name} (the default, `pocket`)"),
-                    _ => name.clone(),
-                };
-                let optional = |n: Option<u64>| n.map_or_else(|| "–".into(), words::count);
-                vec![
-                    name,
-                    what.architecture.to_string(),
-                    words::count(what.parameters),
-                    optional(what.vocabulary.map(|n| n as u64)),
-                    optional(what.mask_id.map(u64::from)),
-                    DecimalBytes(*bytes as u64).to_string(),
-                    what.licence.clone().unwrap_or_else(|| "–".into()),
-                ]
-            })
-            .collect();
+        let fields =
+            ["name", "architecture", "parameters", "vocabulary", "mask_id", "bytes", "licence"];
+        let cell = |row: &Value, field: &str| match &row[field] {
+            Value::Null => "–".into(),
+            Value::Number(n) if field == "bytes" => {
+                DecimalBytes(n.as_u64().unwrap_or(0)).to_string()
+            }
+            Value::Number(n) => words::count(n.as_u64().unwrap_or(0)),
+            text if field == "name" && row["default"] == true => {
+                format!("{} (the default, `pocket`)", shown(field, text))
+            }
+            text => shown(field, text),
+        };
+        let cells = |row| fields.iter().map(|field| cell(row, field)).collect();
+        let rows: Vec<Vec<String>> = shipped.iter().map(cells).collect();
         let header =
             ["shipped", "architecture", "parameters", "vocabulary", "mask id", "size", "licence"];
         let right = [false, false, true, true, true, true, false];
         print::line(words::table(&header, &rows, &right))?;
     }
-    match resolver.cache() {
-        None => print::line("\nno hub cache: neither HF_HOME nor HOME is set"),
-        Some(cache) if cached.is_empty() => {
-            print::line(format!("\nnothing cached in {}", cache.display()))
-        }
-        Some(cache) => {
-            print::line(format!("\ncached in {}\n  {}", cache.display(), cached.join("\n  ")))
-        }
-    }
+    print::line(match resolver.cache() {
+        None => "\nno hub cache: neither HF_HOME nor HOME is set".to_owned(),
+        Some(cache) if cached.is_empty() => format!("\nnothing cached in {}", cache.display()),
+        Some(cache) => format!("\ncached in {}\n  {}", cache.display(), cached.join("\n  ")),
+    })
 }
 
 impl Inspect {

@@ -4,16 +4,13 @@ use std::{num::NonZeroUsize, path::Path};
 
 use clap::Args;
 use serde_json::json;
-use treasure::{Field, Group, Guess, Plan, Predicted, Session};
+use treasure::{Field, Group, Plan, Predicted, Session};
 
 use crate::{
     Verdict,
     failure::Outcome,
     input,
-    options::{
-        common::Common,
-        request::{Asks, Flags},
-    },
+    options::{Asks, Common, Flags},
     output::print,
 };
 
@@ -69,17 +66,10 @@ impl Predict {
             all.push(session.predict_ids(&plan, slots, self.top.get(), self.sigma)?);
         }
         for (index, positions) in all.iter().enumerate() {
-            if common.json {
-                print::line(json!({"positions": positions}))?;
-                continue;
-            }
-            if index > 0 {
-                print::line("")?;
-            }
-            for position in positions {
-                let choices: Vec<_> = position.top.iter().map(Guess::to_string).collect();
-                print::line(format!("position {}   {}", position.position, choices.join("   ")))?;
-            }
+            let apart = if index > 0 { "\n" } else { "" };
+            let lines: Vec<String> = positions.iter().map(Predicted::to_string).collect();
+            let words = format!("{apart}{}", lines.join("\n"));
+            print::either(common, &json!({"positions": positions}), words)?;
         }
         Ok(Verdict::Done)
     }

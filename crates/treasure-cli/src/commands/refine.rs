@@ -8,16 +8,9 @@ use treasure::{Batch, Field, Group, Session};
 use crate::{
     Verdict,
     failure::Outcome,
-    input, interrupt,
-    options::{
-        common::Common,
-        request::{Asks, Flags},
-        sizes::Sizes,
-    },
-    output::{
-        screen::Screen,
-        sinks::{self, Sinks},
-    },
+    input,
+    options::{Asks, Common, Flags, Sizes},
+    output::{Screen, Sinks},
 };
 
 /// Make finished texts better
@@ -104,19 +97,15 @@ impl Refine {
         let in_flight = if request.max_seconds.is_some() { 1 } else { self.in_flight.get() };
         let session = Session::pocket()?.with_options(self.sizes.options(in_flight));
         common.say(batch.first().line());
-        let open = |path: &PathBuf| sinks::open(&batch, path, self.resume, common);
-        let store = self.out.as_ref().map(open).transpose()?;
-        let jobs = batch.jobs((0, 1), store.as_ref());
-        interrupt::listen(common.quiet, "the best so far");
-        let screen = Screen::new(common.quiet).about(jobs.len());
         let sinks = Sinks {
             common,
-            reading: batch.first().reading(),
-            screen: &screen,
-            store,
+            screen: Screen::new(common.quiet),
+            out: self.out.as_deref(),
+            resume: self.resume,
             trace: None,
             fill_in: None,
+            shard: (0, 1),
         };
-        Ok(sinks.run(&session, &batch, &jobs)?.verdict(common, self.out.is_some()))
+        sinks.run(&session, &batch)
     }
 }

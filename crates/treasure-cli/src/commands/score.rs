@@ -9,10 +9,7 @@ use crate::{
     Verdict,
     failure::{OrFail as _, Outcome},
     input,
-    options::{
-        common::Common,
-        request::{Asks, Flags},
-    },
+    options::{Asks, Common, Flags},
     output::print,
 };
 
@@ -73,12 +70,10 @@ impl Score {
             rows.push(session.score_ids(&plan, ids).context(|| "--ids")?);
         }
         for scored in rows {
-            if common.json {
-                print::line(serde_json::to_string(&scored)?)?;
-                continue;
+            print::either(common, &scored, scored.lines(plan.reading()))?;
+            if !common.json {
+                scored.cuts().iter().for_each(|cut| common.say(format!("note: {cut}")));
             }
-            print::line(scored.lines(plan.reading()))?;
-            scored.cuts().iter().for_each(|cut| common.say(format!("note: {cut}")));
         }
         Ok(Verdict::Done)
     }

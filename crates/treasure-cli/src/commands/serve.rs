@@ -10,10 +10,7 @@ use treasure_server::{Chat, ServeOptions, Served, serve_blocking};
 use crate::{
     Verdict,
     failure::Outcome,
-    options::{
-        common::Common,
-        request::{Asks, Flags},
-    },
+    options::{Asks, Common, Flags},
     output::print,
 };
 

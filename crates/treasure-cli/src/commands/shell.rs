@@ -7,7 +7,7 @@ use clap::{Args, CommandFactory as _};
 use crate::{
     Verdict,
     cli::Cli,
-    failure::{Failure, Outcome},
+    failure::{OrFail as _, Outcome},
     output::print,
 };
 
@@ -62,7 +62,7 @@ impl Man {
         };
         fs::create_dir_all(folder)
             .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
-            .map_err(|error| Failure::new(error).context(format!("{}", folder.display())))?;
+            .context(|| folder.display())?;
         Ok(Verdict::Done)
     }
 }

@@ -11,9 +11,9 @@ use treasure_eval::report;
 
 use crate::{
     Verdict,
-    failure::{Failure, Outcome},
+    failure::{OrFail as _, Outcome},
     input,
-    options::common::Common,
+    options::Common,
     output::print,
 };
 
@@ -57,8 +57,7 @@ impl Trace {
         let named = if view.file.as_os_str() == "-" { Path::new("trace") } else { &view.file };
         let out = view.out.clone().unwrap_or_else(|| named.with_extension("html"));
         let title = format!("{}", named.file_name().unwrap_or_default().display());
-        fs::write(&out, report::tree_page(&title, &trees))
-            .map_err(|error| Failure::new(error).context(format!("{}", out.display())))?;
+        fs::write(&out, report::tree_page(&title, &trees)).context(|| out.display())?;
         let (page, count) = (out.display(), trees.len());
         let words = format!("{page}: {count} searches; open it in a browser");
         print::either(common, &json!({"page": out, "searches": count}), words)?;

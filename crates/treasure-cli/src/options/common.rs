@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{OrFail as _, Outcome};
 
 /// Options of every command.
 #[derive(Args, Clone, Debug)]
@@ -37,7 +37,7 @@ impl Common {
         rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .build_global()
-            .map_err(|error| Failure::new(error).context(format!("--threads {threads}")))
+            .context(|| format!("--threads {threads}"))
     }
 
     /// How many threads to use.

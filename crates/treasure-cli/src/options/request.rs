@@ -1,7 +1,7 @@
 //! From flags to a request. A flag is a row of the library's tables, so that its name, its meaning and
 //! its default are said once for every door.
 
-use std::{fmt, marker::PhantomData, path::Path};
+use std::{marker::PhantomData, path::Path};
 
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches,
@@ -21,6 +21,7 @@ pub trait Asks {
 }
 
 /// The fields that were given, by name.
+#[derive(Debug)]
 pub struct Flags<T> {
     given: Map<String, Value>,
     command: PhantomData<T>,
@@ -32,12 +33,6 @@ impl<T> Flags<T> {
         let mut given = self.given.clone();
         given.extend(common.seed.map(|seed| ("seed".into(), seed.into())));
         Ok(Request::from_value(given.into())?)
-    }
-}
-
-impl<T> fmt::Debug for Flags<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.given.fmt(f)
     }
 }
 
@@ -53,19 +48,14 @@ fn takes_options<T: Asks>() -> bool {
 
 impl<T: Asks> Args for Flags<T> {
     fn augment_args(command: Command) -> Command {
-        let command = fields::<T>().fold(command, |command, field| command.arg(flag(field)));
-        match takes_options::<T>() {
-            true => command.arg(
-                Arg::new("set")
-                    .long("set")
-                    .value_name("NAME=VALUE")
-                    .help("Any other option of a method, by name; may be repeated")
-                    .help_heading(Group::Search.heading())
-                    .action(ArgAction::Append)
-                    .value_parser(setting),
-            ),
-            false => command,
-        }
+        let set = Arg::new("set")
+            .long("set")
+            .value_name("NAME=VALUE")
+            .help("Any other option of a method, by name; may be repeated")
+            .help_heading(Group::Search.heading())
+            .action(ArgAction::Append)
+            .value_parser(setting);
+        command.args(fields::<T>().map(flag)).args(takes_options::<T>().then_some(set))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

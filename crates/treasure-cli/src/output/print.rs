@@ -8,8 +8,8 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    failure::{Failure, Outcome},
-    options::common::Common,
+    failure::{OrFail as _, Outcome},
+    options::Common,
 };
 
 /// Prints one line on standard output. A closed pipe (`treasure … | head`) ends the program quietly.
@@ -31,6 +31,6 @@ pub fn line_if_read(text: impl Display) -> Outcome<bool> {
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::new(error).context("standard output")),
+        Err(error) => Err(error).context(|| "standard output"),
     }
 }

@@ -2,45 +2,34 @@
 
 use std::{collections::HashSet, ops::ControlFlow, path::Path};
 
-use treasure::{Batch, Job, Plan, Reading, Sample, Session, Store, TraceFile, Watch, flags, words};
+use treasure::{Batch, Job, Plan, Sample, Session, Store, TraceFile, Watch, words};
 
-use super::{print, screen::Screen};
-use crate::{Verdict, failure::Outcome, input, interrupt, options::common::Common};
-
-/// The file of rows, with what it holds already said.
-pub fn open(batch: &Batch, path: &Path, resume: bool, common: &Common) -> Outcome<Store> {
-    let store = batch.store(path, resume)?;
-    store.notes().iter().for_each(|note| common.say(note));
-    Ok(store)
-}
-
-/// The file of traces (`docs/trace.md`), with what was repaired in it said.
-pub fn open_trace(path: &Path, resumed: Option<&Store>, common: &Common) -> Outcome<TraceFile> {
-    let Some(store) = resumed else { return Ok(TraceFile::create(path)?) };
-    let trace = TraceFile::resume(path, store.rows())?;
-    trace.notes().iter().for_each(|note| common.say(note));
-    Ok(trace)
-}
+use super::{Screen, print};
+use crate::{Verdict, failure::Outcome, input, interrupt, options::Common, wording};
 
 /// Where finished rows go.
 pub struct Sinks<'a> {
     /// Talk and format.
     pub common: &'a Common,
-    /// How the reward reads.
-    pub reading: Reading,
     /// What is shown meanwhile.
-    pub screen: &'a Screen,
+    pub screen: Screen,
     /// A file that is filled.
-    pub store: Option<Store>,
-    /// A file of every step.
-    pub trace: Option<TraceFile>,
+    pub out: Option<&'a Path>,
+    /// Whether an earlier run began it.
+    pub resume: bool,
+    /// A file of every step (`docs/trace.md`).
+    pub trace: Option<&'a Path>,
     /// A file whose text the row's takes the place of.
     pub fill_in: Option<&'a Path>,
+    /// Which part of the prompts it is, and of how many.
+    pub shard: (usize, usize),
 }
 
-/// What became of a run.
-#[derive(Debug, Default)]
-pub struct Tally {
+/// The open files of a run, and what became of it so far.
+struct Run<'a> {
+    sinks: &'a Sinks<'a>,
+    store: Option<Store>,
+    trace: Option<TraceFile>,
     rows: usize,
     below_target: usize,
     interrupted: bool,
@@ -50,41 +39,34 @@ pub struct Tally {
     unread: bool,
 }
 
-impl Tally {
-    /// How the command ends, said aloud where it is not the best way.
-    pub fn verdict(self, common: &Common, resumable: bool) -> Verdict {
-        if self.interrupted {
-            common.say(match resumable {
-                true => "stopped early; continue with --resume",
-                false => "stopped early",
-            });
-            return Verdict::Interrupted;
-        }
-        if self.below_target > 0 {
-            common.say(format!("target reward missed by {} of {}", self.below_target, self.rows));
-            return Verdict::Missed;
-        }
-        Verdict::Done
-    }
-}
-
 impl Sinks<'_> {
-    /// Runs all jobs and hands their rows on in job order.
-    pub fn run(mut self, session: &Session, batch: &Batch, jobs: &[Job]) -> Outcome<Tally> {
-        let (screen, cancel) = (self.screen, Some(&interrupt::ASKED));
-        let traces = self.trace.is_some();
-        let mut tally = Tally::default();
+    /// Runs what the files lack and hands the rows on in job order; what was repaired in a file is said.
+    pub fn run(mut self, session: &Session, batch: &Batch) -> Outcome<Verdict> {
+        let say = |notes: Vec<String>| notes.iter().for_each(|note| self.common.say(note));
+        let store = self.out.map(|path| batch.store(path, self.resume)).transpose()?;
+        store.iter().for_each(|store| say(store.notes()));
+        let open = |path| match store.as_ref().filter(|_| self.resume) {
+            Some(store) => TraceFile::resume(path, store.rows()),
+            None => TraceFile::create(path),
+        };
+        let trace = self.trace.map(open).transpose()?;
+        trace.iter().for_each(|trace| say(trace.notes()));
+        let jobs = batch.jobs(self.shard, store.as_ref());
+        interrupt::listen(self.common.quiet, "the best so far");
+        self.screen = self.screen.about(jobs.len());
+        let (screen, cancel, traces) = (&self.screen, Some(&interrupt::ASKED), trace.is_some());
+        // Without a file to fill, nobody needs what nobody reads.
+        let kept = store.is_some() || traces || self.fill_in.is_some();
+        let told = HashSet::new();
+        let (rows, below_target, interrupted, unread) = (0, 0, false, false);
+        let mut run =
+            Run { sinks: &self, store, trace, rows, below_target, interrupted, told, unread };
         let mut done = |job: &Job, made: Option<Sample>| -> Outcome<ControlFlow<()>> {
             match made {
-                Some(sample) => {
-                    let plan = &batch.plans()[job.plan];
-                    screen.aside(|| self.write(&sample, plan, &mut tally))?;
-                }
-                None => tally.interrupted = true,
+                Some(sample) => screen.aside(|| run.write(&sample, &batch.plans()[job.plan]))?,
+                None => run.interrupted = true,
             }
-            // Without a file to fill, nobody needs what nobody reads.
-            let kept = self.store.is_some() || self.trace.is_some() || self.fill_in.is_some();
-            Ok(match tally.unread && !kept {
+            Ok(match run.unread && !kept {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             })
@@ -104,15 +86,17 @@ impl Sinks<'_> {
             }
         } else {
             let see = |_: usize, event: &treasure::core::Event| screen.event(event);
-            session.run_batch(batch, jobs, cancel, traces, &see, &mut done)?;
+            session.run_batch(batch, &jobs, cancel, traces, &see, &mut done)?;
         }
         screen.clear();
-        tally.interrupted |= interrupt::asked();
-        Ok(tally)
+        Ok(run.verdict())
     }
+}
 
-    fn write(&mut self, sample: &Sample, plan: &Plan, tally: &mut Tally) -> Outcome<()> {
-        self.screen.one_done();
+impl Run<'_> {
+    fn write(&mut self, sample: &Sample, plan: &Plan) -> Outcome<()> {
+        let Sinks { common, screen, fill_in, .. } = self.sinks;
+        screen.one_done();
         let line = serde_json::to_string(sample)?;
         // A trace stands before its row, so that no row is without one; a row that is not stored needs none.
         let made_again = self.store.is_some() && sample.is_interrupted();
@@ -124,31 +108,46 @@ impl Sinks<'_> {
             if let Some(store) = &mut self.store {
                 store.append((sample.prompt_index, sample.sample), &line)?;
             }
-            if let Some(file) = self.fill_in {
+            if let Some(file) = fill_in {
                 input::replace(file, &sample.text)?;
             }
         }
         for note in sample.notes.iter().filter(|note| !note.starts_with(words::UNMET)) {
-            if tally.told.insert(note.clone()) {
-                self.common.say(format!("note: {note}"));
+            if self.told.insert(note.clone()) {
+                common.say(format!("note: {note}"));
             }
         }
-        if !tally.unread {
-            let apart = if tally.rows > 0 { "\n" } else { "" };
-            tally.unread = !print::line_if_read(match self.common.json {
+        if !self.unread {
+            let apart = if self.rows > 0 { "\n" } else { "" };
+            self.unread = !print::line_if_read(match common.json {
                 true => line,
-                false => {
-                    format!("{apart}{}", sample.lines(self.reading, plan.samples > 1))
-                }
+                false => format!("{apart}{}", sample.lines(plan.reading(), plan.samples > 1)),
             })?;
         }
-        if let Some(advice) = flags::unmet(sample) {
-            self.common.say(format!("note: {advice}"));
+        if let Some(advice) = wording::unmet(sample) {
+            common.say(format!("note: {advice}"));
         }
-        tally.rows += 1;
-        tally.interrupted |= sample.is_interrupted();
+        self.rows += 1;
+        self.interrupted |= sample.is_interrupted();
         let missed = plan.target_reward.is_some_and(|target| sample.reward < target);
-        tally.below_target += usize::from(missed);
+        self.below_target += usize::from(missed);
         Ok(())
+    }
+
+    /// How the command ends, said aloud where it is not the best way.
+    fn verdict(self) -> Verdict {
+        let common = self.sinks.common;
+        if self.interrupted || interrupt::asked() {
+            common.say(match self.store {
+                Some(_) => "stopped early; continue with --resume",
+                None => "stopped early",
+            });
+            return Verdict::Interrupted;
+        }
+        if self.below_target > 0 {
+            common.say(format!("target reward missed by {} of {}", self.below_target, self.rows));
+            return Verdict::Missed;
+        }
+        Verdict::Done
     }
 }

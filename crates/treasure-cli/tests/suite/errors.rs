@@ -160,11 +160,15 @@ fn wrong_experiments_traces_and_measurements_say_what_to_do() {
     let config = dir.path().join("mine.toml").display().to_string();
     let tiny = "name = \"mine\"\nlenght = 3\n";
     fs::write(&config, tiny).unwrap();
+    let sized = dir.path().join("sized.toml").display().to_string();
+    fs::write(&sized, "name = \"sized\"\n[size.quick]\nmin_lenght = 3\n").unwrap();
     for (args, hint) in [
         (&["eval", "run", "nope.toml"][..], "name a preset, or a config by its path"),
         (&["eval", "run", "mian"], "did you mean main?"),
         (&["eval", "run", "main", "--quick", "--prompts", "20"], "name a JSON Lines file"),
         (&["eval", "run", &config], "docs/experiments.md"),
+        // A key of a config is no flag.
+        (&["eval", "run", &sized], "did you mean min_length? docs/experiments.md"),
         (&["eval", "report", "Cargo.toml"], "treasure trace view FILE"),
         (&["trace", "view", "nope.jsonl"], "write one with generate --trace FILE.jsonl"),
         (&["bench", "--searches", "nope.txt"], "name a file of JSON Lines"),
@@ -172,6 +176,31 @@ fn wrong_experiments_traces_and_measurements_say_what_to_do() {
         let words = fails(args);
         assert!(words.contains("\nhint: ") && words.contains(hint), "{args:?}: {words}");
     }
+}
+
+#[test]
+fn fields_of_the_request_are_named_as_the_flags_that_they_came_from() {
+    let refined = ["refine", "a dog", "--reward", "length:1..2", "--share", "2..0.1"];
+    for (args, words) in [
+        (small(&["x", "--min-p", "2"]), "error: --min-p: expected a number"),
+        (refined.map(str::to_owned).to_vec(), "error: --share: expected a number"),
+        (
+            small(&["x", "--method", "dts", "--set", "branch-every=0"]),
+            "error: --set branch_every: expected at least 1",
+        ),
+        (small(&["x", "--max-nfe", "0"]), "hint: raise --max-nfe: "),
+    ] {
+        let said = fails(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(said.contains(words), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn prompts_that_look_like_slips_are_named() {
+    let said = |prompts: &[&str]| stderr(&run_small(prompts, 0));
+    assert!(!said(&["The old dog", "The lake"]).contains("note: "));
+    assert!(said(&["The", "old"]).contains("note: 2 prompts of one word each; put one prompt of"));
+    assert!(said(&["The [MASK]"]).contains("is taken as text; fill holes with --template"));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     Error, Result,
-    error::at,
+    error::{PAGE, at},
     plan::{Plan, hex},
 };
 
@@ -79,6 +79,7 @@ impl Manifest {
         let manifest: Self = serde_json::from_str(&text).map_err(|error| Error::Config {
             name: path.display().to_string(),
             message: error.to_string(),
+            hint: PAGE.into(),
         })?;
         let hash = manifest.plan.hash();
         if manifest.plan_hash != hash {

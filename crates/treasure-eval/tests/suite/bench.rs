@@ -230,6 +230,16 @@ fn a_setting_that_nobody_knows_is_refused_with_the_nearest_name() {
 }
 
 #[test]
+fn a_config_says_what_to_do_about_a_size_that_is_not_there_and_about_a_reward() {
+    let config = Config::parse("test", CONFIG).unwrap();
+    let error = Plan::new(&config, Size::Paper, &Overrides::default()).unwrap_err();
+    assert!(error.hint().unwrap().contains("a size that is there"), "{error}");
+    let reward = "\n[[reward]]\nname = \"x\"\nspec = \"kola\"\n";
+    let error = Config::parse("test", &format!("{CONFIG}{reward}")).unwrap_err();
+    assert!(error.hint().unwrap().contains("did you mean `cola`?"), "{error}");
+}
+
+#[test]
 fn prompts_of_ones_own_lie_beside_the_config() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();

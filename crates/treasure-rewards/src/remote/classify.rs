@@ -119,7 +119,7 @@ impl Classify {
             }
             let message =
                 format!("the classifier has {classes} labels, expected one of them after #");
-            return Err(Error::reward(name, message));
+            return Err(Error::reward(name, message).with_hint(labels::NAME_ONE));
         };
         if let Some((&id, _)) = names.iter().find(|(_, known)| known.eq_ignore_ascii_case(label)) {
             let message =
@@ -154,7 +154,7 @@ impl Classify {
         let id = self.id(names, row.probabilities.len())?;
         if self.value == ValueKind::Raw && row.probabilities.len() > 1 {
             let message = "raw: expects one number per text, and this server gives probabilities";
-            return Err(Error::reward(&self.fleet.name, message));
+            return Err(Error::reward(&self.fleet.name, message).with_hint("leave raw: out"));
         }
         if self.is_reward_model(row.probabilities.len()) {
             return Ok(Explained::plain(row.probabilities[0]));

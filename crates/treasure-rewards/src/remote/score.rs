@@ -12,6 +12,7 @@ use crate::{Error, Explained, Range, Result, spec::ValueKind};
 fn query_of(fleet: &Fleet, label: Option<String>) -> Result<String> {
     label.ok_or_else(|| {
         Error::reward(&fleet.name, "/score expects the query that texts are scored against after #")
+            .with_hint("write it behind the address: /score#QUERY")
     })
 }
 
@@ -66,10 +67,10 @@ impl LabelTokens {
         let query = query_of(&fleet, label)?;
         let ids = fleet.setting("labels").unwrap_or_default().split(',');
         match ids.map(|id| id.trim().parse().ok()).collect::<Option<Vec<u32>>>() {
-            _ if value == ValueKind::Raw => Err(Error::reward(
-                &fleet.name,
-                "raw: expects logits, and /score gives probabilities",
-            )),
+            _ if value == ValueKind::Raw => {
+                let message = "raw: expects logits, and /score gives probabilities";
+                Err(Error::reward(&fleet.name, message).with_hint("leave raw: out"))
+            }
             Some(ids) if ids.len() >= 2 => Ok(Self { fleet, query, ids, value }),
             _ => Err(Error::reward(
                 &fleet.name,

@@ -22,7 +22,7 @@ pub(super) const SCHEME: Scheme = Scheme {
         [anywhere] if anywhere == "anywhere" => Ok(()),
         [other, ..] => {
             let message = format!("expected #anywhere or nothing, got {other:?}");
-            Err(Fault { argument: 1, at: 0, message })
+            Err(Fault { argument: 1, ..Fault::new(0, message) })
         }
     },
     build: |name, arguments| {
@@ -55,10 +55,14 @@ impl JsonSchema {
     pub fn from_file(name: impl Into<String>, file: &Path, anywhere: bool) -> Result<Self> {
         let name = name.into();
         let text = std::fs::read_to_string(file).map_err(|error| {
-            Error::reward(&name, format!("cannot read {}", file.display())).with_source(error)
+            Error::reward(&name, format!("cannot read {}", file.display()))
+                .with_source(error)
+                .with_hint("name a file that is there, from the folder that you are in")
         })?;
         let schema: Value = serde_json::from_str(&text).map_err(|error| {
-            Error::reward(&name, format!("{} is not JSON", file.display())).with_source(error)
+            Error::reward(&name, format!("{} is not JSON", file.display()))
+                .with_source(error)
+                .with_hint("name a file that holds a JSON Schema")
         })?;
         Self::new(name, &schema, anywhere)
     }

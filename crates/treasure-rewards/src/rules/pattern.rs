@@ -35,7 +35,11 @@ impl Pattern {
     }
 
     fn read(name: &str, pattern: &str) -> Result<Self, Fault> {
-        let fault = |at: usize, what: &dyn std::fmt::Display| Fault::new(at, what.to_string());
+        let hint = Some(r"a backslash makes a special character a plain one: regex:a\(b");
+        let fault = |at: usize, what: &dyn std::fmt::Display| Fault {
+            hint,
+            ..Fault::new(at, what.to_string())
+        };
         let expression = match regex_syntax::parse(pattern) {
             Ok(expression) => expression,
             Err(regex_syntax::Error::Parse(error)) => {

@@ -3,7 +3,7 @@
 //! Unquoted text ends at a `+` with white space on both sides; inside a function or parentheses also
 //! at a comma or a closing bracket that it did not open itself.
 
-use super::SpecError;
+use crate::{Error, Result};
 
 /// How the text behind a scheme is divided.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,12 +83,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// A fault at a byte of the specification.
-    pub fn fault(&self, at: usize, message: impl Into<String>) -> SpecError {
-        SpecError { spec: self.text.into(), at, message: message.into(), hint: None }
-    }
-
-    pub fn error<T>(&self, at: usize, message: impl Into<String>) -> Result<T, SpecError> {
-        Err(self.fault(at, message))
+    pub fn fault(&self, at: usize, message: impl Into<String>) -> Error {
+        const HINT: &str =
+            "docs/rewards.md has every reward, such as sentiment=negative or contains:dog,cat";
+        Error::Spec { spec: self.text.into(), at, message: message.into(), hint: HINT.into() }
     }
 
     /// What stands at the cursor, for a message.
@@ -97,7 +95,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads the text behind a scheme.
-    pub fn pieces(&mut self, style: Style) -> Result<Vec<Piece>, SpecError> {
+    pub fn pieces(&mut self, style: Style) -> Result<Vec<Piece>> {
         let mut pieces = Vec::new();
         loop {
             if style == Style::List {
@@ -127,14 +125,17 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn quoted(&mut self, quote: char, style: Style) -> Result<Piece, SpecError> {
+    fn quoted(&mut self, quote: char, style: Style) -> Result<Piece> {
         let open = self.at;
         self.at += 1;
         let start = self.at;
         let mut text = String::new();
         loop {
             match self.peek() {
-                None => return self.error(open, format!("quote {quote} is never closed")),
+                None => {
+                    let fault = self.fault(open, format!("quote {quote} is never closed"));
+                    return Err(fault.with_hint(DOUBLED));
+                }
                 Some(c) => {
                     self.at += c.len_utf8();
                     if c != quote {
@@ -162,10 +163,10 @@ impl<'a> Cursor<'a> {
         }
         let message =
             format!("expected the end of this part after the quote, got {}", self.found());
-        self.error(self.at, message)
+        Err(self.fault(self.at, message).with_hint(DOUBLED))
     }
 
-    fn unquoted(&mut self, style: Style, labelled: bool) -> Result<Piece, SpecError> {
+    fn unquoted(&mut self, style: Style, labelled: bool) -> Result<Piece> {
         let start = self.at;
         let mut open: Vec<char> = Vec::new();
         while let Some(c) = self.peek() {
@@ -214,6 +215,10 @@ impl<'a> Cursor<'a> {
             && rest.strip_prefix(',').is_some_and(|next| next.starts_with(char::is_whitespace))
     }
 }
+
+/// What can be done about a quote that closes too early or never.
+const DOUBLED: &str =
+    "a quote closes what it opens; inside, a doubled one stands for itself: 'it''s'";
 
 fn plus_between_spaces(rest: &str) -> bool {
     let inner = rest.trim_start();

@@ -8,22 +8,23 @@
 //! ```
 
 use super::{
-    Kind, Node, Spec, SpecError, ValueKind,
+    Kind, Node, Spec, ValueKind,
     cursor::Cursor,
     names::{FUNCTIONS, nearest},
     scheme::{PLUS, is_name, scheme, short_name},
 };
+use crate::{Error, Result};
 
 /// Functions and parentheses inside each other; far beyond need, well before the stack ends.
 const DEEPEST: usize = 64;
 
-pub(super) fn spec(text: &str) -> Result<Spec, SpecError> {
+pub(super) fn spec(text: &str) -> Result<Spec> {
     let mut cursor = Cursor { text, at: 0, nested: 0 };
     let root = sum(&mut cursor)?;
     cursor.skip_space();
     if cursor.peek().is_some() {
         let fault = expected(&cursor, "` + ` or the end");
-        return Err(fault.hinted(what_to_write(&cursor, &root)));
+        return Err(fault.with_hint(what_to_write(&cursor, &root)));
     }
     Ok(Spec { root })
 }
@@ -50,7 +51,7 @@ fn what_to_write(cursor: &Cursor<'_>, before: &Node) -> String {
     }
 }
 
-fn expected(cursor: &Cursor<'_>, what: &str) -> SpecError {
+fn expected(cursor: &Cursor<'_>, what: &str) -> Error {
     cursor.fault(cursor.at, format!("expected {what}, got {}", cursor.found()))
 }
 
@@ -58,9 +59,10 @@ fn node(cursor: &Cursor<'_>, start: usize, kind: Kind) -> Node {
     Node { written: cursor.text[start..cursor.at].trim_end().into(), kind }
 }
 
-fn sum(cursor: &mut Cursor<'_>) -> Result<Node, SpecError> {
+fn sum(cursor: &mut Cursor<'_>) -> Result<Node> {
     if cursor.nested > DEEPEST {
-        return Err(expected(cursor, &format!("at most {DEEPEST} functions inside each other")));
+        let fault = expected(cursor, &format!("at most {DEEPEST} functions inside each other"));
+        return Err(fault.with_hint("write it with fewer parentheses"));
     }
     cursor.skip_space();
     let start = cursor.at;
@@ -74,7 +76,7 @@ fn sum(cursor: &mut Cursor<'_>) -> Result<Node, SpecError> {
     })
 }
 
-fn term(cursor: &mut Cursor<'_>) -> Result<Node, SpecError> {
+fn term(cursor: &mut Cursor<'_>) -> Result<Node> {
     let start = cursor.at;
     let Some(weight) = weight(cursor)? else { return part(cursor) };
     let inner = part(cursor)?;
@@ -82,7 +84,7 @@ fn term(cursor: &mut Cursor<'_>) -> Result<Node, SpecError> {
 }
 
 /// `NUMBER*` if it stands here.
-fn weight(cursor: &mut Cursor<'_>) -> Result<Option<f64>, SpecError> {
+fn weight(cursor: &mut Cursor<'_>) -> Result<Option<f64>> {
     let start = cursor.at;
     if !cursor.peek().is_some_and(|c| c.is_ascii_digit() || matches!(c, '-' | '+' | '.')) {
         return Ok(None);
@@ -97,14 +99,16 @@ fn weight(cursor: &mut Cursor<'_>) -> Result<Option<f64>, SpecError> {
     finite(cursor, start, digits).map(Some)
 }
 
-fn finite(cursor: &Cursor<'_>, at: usize, digits: &str) -> Result<f64, SpecError> {
+fn finite(cursor: &Cursor<'_>, at: usize, digits: &str) -> Result<f64> {
     match digits.parse::<f64>() {
         Ok(number) if number.is_finite() => Ok(number),
-        _ => cursor.error(at, format!("expected a number, got {digits:?}")),
+        _ => Err(cursor
+            .fault(at, format!("expected a number, got {digits:?}"))
+            .with_hint("a weight or a threshold is a plain number, such as 0.5 or -1")),
     }
 }
 
-fn part(cursor: &mut Cursor<'_>) -> Result<Node, SpecError> {
+fn part(cursor: &mut Cursor<'_>) -> Result<Node> {
     let start = cursor.at;
     if cursor.eat('(') {
         cursor.nested += 1;
@@ -124,21 +128,27 @@ fn part(cursor: &mut Cursor<'_>) -> Result<Node, SpecError> {
     Ok(node(cursor, start, kind))
 }
 
-fn close(cursor: &mut Cursor<'_>) -> Result<(), SpecError> {
+fn close(cursor: &mut Cursor<'_>) -> Result<()> {
     cursor.skip_space();
     if !cursor.eat(')') {
-        return Err(expected(cursor, "`)`"));
+        let fault = expected(cursor, "`)`");
+        return Err(fault.with_hint("close every `(`; text with brackets in it is quoted"));
     }
     cursor.nested -= 1;
     Ok(())
 }
 
-fn function(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Result<Kind, SpecError> {
+fn function(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Result<Kind> {
     if !FUNCTIONS.contains(&name) {
         let message =
             format!("expected min, product, atleast, atmost or step before `(`, got {name:?}");
-        let nearest = nearest(name, FUNCTIONS).map(|known| format!("did you mean `{known}(`?"));
-        return Err(cursor.fault(start, message).hinted(nearest));
+        return Err(cursor.fault(start, message).with_hint(match nearest(name, FUNCTIONS) {
+            Some(known) => format!("did you mean `{known}(`?"),
+            None => {
+                "write min(a, b), product(a, b), atleast(a, 0.5), atmost(a, 0.5) or step(a, 0.5)"
+                    .into()
+            }
+        }));
     }
     cursor.at += 1;
     cursor.nested += 1;
@@ -148,7 +158,8 @@ fn function(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Result<Kind, S
     if matches!(name, "atleast" | "atmost" | "step") {
         cursor.skip_space();
         if !cursor.eat(',') {
-            return Err(expected(cursor, "`,` and a threshold"));
+            let fault = expected(cursor, "`,` and a threshold");
+            return Err(fault.with_hint(format!("write {name}({}, NUMBER)", first.written)));
         }
         cursor.skip_space();
         let at = cursor.at;
@@ -171,7 +182,9 @@ fn function(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Result<Kind, S
         cursor.skip_space();
     }
     if parts.len() < 2 {
-        return Err(expected(cursor, &format!("`,` and another part of {name}")));
+        let fault = expected(cursor, &format!("`,` and another part of {name}"));
+        let first = &parts[0].1.written;
+        return Err(fault.with_hint(format!("write {name}({first}, …)")));
     }
     close(cursor)?;
     if name == "min" {
@@ -181,9 +194,9 @@ fn function(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Result<Kind, S
         let (written, range) = (&part.written, part.range());
         let message =
             format!("product: expected parts within [0, 1], got `{written}`, which gives {range}");
-        return Err(cursor.fault(*at, message).hinted(String::from(
+        return Err(cursor.fault(*at, message).with_hint(
             "prob: or accuracy: before a classifier, or step(…, threshold), gives a part within [0, 1]",
-        )));
+        ));
     }
     Ok(Kind::Product(parts.into_iter().map(|(_, part)| part).collect()))
 }

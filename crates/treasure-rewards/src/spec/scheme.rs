@@ -1,11 +1,14 @@
 //! The rewards by name: short names and schemes, with what each scheme expects behind its colon.
 
 use super::{
-    Judge, Leaf, Protocol, Remote, Rule, SpecError, ValueKind,
+    Judge, Leaf, Protocol, Remote, Rule, ValueKind,
     cursor::{Cursor, Piece, Style, next_url},
     names,
 };
-use crate::rules::{self, Scheme};
+use crate::{
+    Error, Result,
+    rules::{self, Scheme},
+};
 
 /// What the sentiment judge can be asked for.
 const LABELS: [&str; 3] = ["positive", "neutral", "negative"];
@@ -23,7 +26,7 @@ pub(super) fn short_name(
     start: usize,
     name: &str,
     value: ValueKind,
-) -> Result<Leaf, SpecError> {
+) -> Result<Leaf> {
     if name == "sentiment" {
         let at = cursor.at;
         let label = if cursor.eat('=') {
@@ -36,12 +39,14 @@ pub(super) fn short_name(
             Some(&(_, judge)) => Ok(Leaf::Judge(judge, value)),
             None => {
                 let at = at + usize::from(cursor.text[at..].starts_with('='));
-                let nearest = names::nearest(label, LABELS);
                 let message =
                     format!("sentiment: expected =positive, =neutral or =negative, got {label:?}");
-                Err(cursor
-                    .fault(at, message)
-                    .hinted(nearest.map(|label| format!("did you mean `sentiment={label}`?"))))
+                Err(cursor.fault(at, message).with_hint(match names::nearest(label, LABELS) {
+                    Some(label) => format!("did you mean `sentiment={label}`?"),
+                    None => {
+                        "write sentiment=positive, sentiment=neutral or sentiment=negative".into()
+                    }
+                }))
             }
         };
     }
@@ -58,18 +63,19 @@ pub(super) fn short_name(
     if let Some(plus) = name.find('+') {
         return Err(cursor
             .fault(start + plus, format!("expected a reward, got {got}"))
-            .hinted(PLUS.to_string()));
+            .with_hint(PLUS));
     }
     let fault = cursor.fault(start, format!("expected a reward, got {got}"));
-    Err(fault.hinted(names::unknown(name)))
+    Err(fault.with_hint(names::unknown(name)))
 }
 
-fn not_a_classifier<T>(cursor: &Cursor<'_>, at: usize, name: &str) -> Result<T, SpecError> {
+fn not_a_classifier<T>(cursor: &Cursor<'_>, at: usize, name: &str) -> Result<T> {
     let message = format!("prob:, accuracy: and raw: expect a classifier, got {name}");
-    cursor.error(at, message)
+    let hint = "leave it out, or name a classifier: hf:DIR#LABEL or a judge such as cola";
+    Err(cursor.fault(at, message).with_hint(hint))
 }
 
-pub(super) fn scheme(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Result<Leaf, SpecError> {
+pub(super) fn scheme(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Result<Leaf> {
     let value = match name {
         "prob" => ValueKind::Prob,
         "accuracy" => ValueKind::Accuracy,
@@ -85,12 +91,7 @@ pub(super) fn scheme(cursor: &mut Cursor<'_>, start: usize, name: &str) -> Resul
     }
 }
 
-fn leaf(
-    cursor: &mut Cursor<'_>,
-    start: usize,
-    name: &str,
-    value: ValueKind,
-) -> Result<Leaf, SpecError> {
+fn leaf(cursor: &mut Cursor<'_>, start: usize, name: &str, value: ValueKind) -> Result<Leaf> {
     let leaf = match name {
         "hf" => {
             let (piece, label) = labelled(cursor, "hf: expected a directory or a hub id")?;
@@ -130,7 +131,7 @@ fn leaf(
 }
 
 /// What to say of `name:` if there is no such scheme.
-fn no_scheme(cursor: &Cursor<'_>, start: usize, name: &str) -> SpecError {
+fn no_scheme(cursor: &Cursor<'_>, start: usize, name: &str) -> Error {
     let colon = start + name.len();
     if name == "sentiment" {
         let behind = cursor.rest();
@@ -138,20 +139,21 @@ fn no_scheme(cursor: &Cursor<'_>, start: usize, name: &str) -> SpecError {
         let label = names::nearest(word, LABELS).unwrap_or(LABELS[0]);
         return cursor
             .fault(colon, "sentiment: expected `=` before its label, got `:`")
-            .hinted(format!("write sentiment={label}"));
+            .with_hint(format!("write sentiment={label}"));
     }
     if names::short_names().contains(&name) {
         return cursor
             .fault(colon, format!("{name}: expected nothing behind a short name, got `:`"))
-            .hinted(format!("write {name}"));
+            .with_hint(format!("write {name}"));
     }
-    cursor.fault(start, format!("expected a scheme, got {name:?}")).hinted(names::unknown(name))
+    cursor.fault(start, format!("expected a scheme, got {name:?}")).with_hint(names::unknown(name))
 }
 
 /// A reward that this build leaves out.
-fn missing<T>(cursor: &Cursor<'_>, at: usize, what: &str, feature: &str) -> Result<T, SpecError> {
+fn missing<T>(cursor: &Cursor<'_>, at: usize, what: &str, feature: &str) -> Result<T> {
     let message = format!("{what} is not in this build, which lacks the cargo feature `{feature}`");
-    cursor.error(at, message)
+    let hint = format!("take a build with the cargo feature `{feature}`");
+    Err(cursor.fault(at, message).with_hint(hint))
 }
 
 fn server(
@@ -160,15 +162,15 @@ fn server(
     word: &str,
     secure: &str,
     value: ValueKind,
-) -> Result<Remote, SpecError> {
+) -> Result<Remote> {
     let Some(&(_, protocol)) = Protocol::ALL.iter().find(|(known, _)| *known == word) else {
         let known = Protocol::ALL.map(|(word, _)| word);
         let message =
             format!("expected one of {} before +{secure}, got {word:?}", known.join(", "));
-        let nearest = names::nearest(word, known);
-        return Err(cursor
-            .fault(start, message)
-            .hinted(nearest.map(|known| format!("did you mean `{known}+{secure}`?"))));
+        return Err(cursor.fault(start, message).with_hint(match names::nearest(word, known) {
+            Some(known) => format!("did you mean `{known}+{secure}`?"),
+            None => format!("a server of one's own is reward+{secure}://HOST:PORT"),
+        }));
     };
     let (piece, label) = labelled(cursor, "expected //HOST:PORT")?;
     let urls = addresses(cursor, secure, &piece)?;
@@ -178,7 +180,7 @@ fn server(
     Ok(Remote { protocol, urls, label: label.map(|label| label.text), value })
 }
 
-fn rule(cursor: &mut Cursor<'_>, start: usize, scheme: &'static Scheme) -> Result<Leaf, SpecError> {
+fn rule(cursor: &mut Cursor<'_>, start: usize, scheme: &'static Scheme) -> Result<Leaf> {
     let name = scheme.name;
     let wanted = format!("{name}: expected {}", scheme.wants);
     let pieces = match scheme.style {
@@ -193,33 +195,34 @@ fn rule(cursor: &mut Cursor<'_>, start: usize, scheme: &'static Scheme) -> Resul
         return missing(cursor, start, &format!("{name}:"), feature);
     }
     let arguments = pieces.iter().map(|piece| piece.text.clone()).collect();
-    Rule::checked(scheme, arguments).map(Leaf::Rule).or_else(|fault| {
+    Rule::checked(scheme, arguments).map(Leaf::Rule).map_err(|fault| {
         let at = pieces.get(fault.argument).map_or(cursor.at, |piece| piece.place(fault.at));
-        cursor.error(at, format!("{name}: {}", fault.message))
+        let error = cursor.fault(at, format!("{name}: {}", fault.message));
+        fault.hint.into_iter().fold(error, Error::with_hint)
     })
 }
 
-fn whole(cursor: &mut Cursor<'_>, wanted: &str) -> Result<Piece, SpecError> {
+fn whole(cursor: &mut Cursor<'_>, wanted: &str) -> Result<Piece> {
     let mut pieces = cursor.pieces(Style::Whole)?;
     nonempty(cursor, pieces.pop(), wanted)
 }
 
-fn nonempty(cursor: &Cursor<'_>, piece: Option<Piece>, wanted: &str) -> Result<Piece, SpecError> {
+fn nonempty(cursor: &Cursor<'_>, piece: Option<Piece>, wanted: &str) -> Result<Piece> {
     match piece {
         Some(piece) if !piece.text.is_empty() => Ok(piece),
         other => {
             let at = other.map_or(cursor.at, |piece| piece.at);
-            cursor.error(at, format!("{wanted}, got nothing"))
+            Err(cursor.fault(at, format!("{wanted}, got nothing")))
         }
     }
 }
 
-fn list(cursor: &mut Cursor<'_>, wanted: &str) -> Result<Vec<Piece>, SpecError> {
+fn list(cursor: &mut Cursor<'_>, wanted: &str) -> Result<Vec<Piece>> {
     let pieces = cursor.pieces(Style::List)?;
     pieces.into_iter().map(|piece| nonempty(cursor, Some(piece), wanted)).collect()
 }
 
-fn labelled(cursor: &mut Cursor<'_>, wanted: &str) -> Result<(Piece, Option<Piece>), SpecError> {
+fn labelled(cursor: &mut Cursor<'_>, wanted: &str) -> Result<(Piece, Option<Piece>)> {
     let mut pieces = cursor.pieces(Style::Labelled)?.into_iter();
     let first = nonempty(cursor, pieces.next(), wanted)?;
     let label = match pieces.next() {
@@ -230,7 +233,7 @@ fn labelled(cursor: &mut Cursor<'_>, wanted: &str) -> Result<(Piece, Option<Piec
 }
 
 /// The addresses of a server list: `//a:1,http://b:2`, each perhaps with the protocol's word again.
-fn addresses(cursor: &Cursor<'_>, scheme: &str, piece: &Piece) -> Result<Vec<String>, SpecError> {
+fn addresses(cursor: &Cursor<'_>, scheme: &str, piece: &Piece) -> Result<Vec<String>> {
     let mut urls = Vec::new();
     let mut at = piece.at;
     let mut rest = piece.text.as_str();
@@ -248,8 +251,9 @@ fn addresses(cursor: &Cursor<'_>, scheme: &str, piece: &Piece) -> Result<Vec<Str
         let host = url.split_once("://").map_or("", |(_, host)| host);
         if host.is_empty() || host.starts_with(['/', ':', '?']) || url.contains(char::is_whitespace)
         {
-            return cursor
-                .error(at, format!("expected an address such as //localhost:8080, got {raw:?}"));
+            let message = format!("expected an address such as //localhost:8080, got {raw:?}");
+            let hint = "write HOST:PORT behind the //, and commas between several servers";
+            return Err(cursor.fault(at, message).with_hint(hint));
         }
         urls.push(url.trim_end_matches('/').to_string());
         if end == rest.len() {

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use treasure_rewards::{
-    Spec,
+    Error, Spec,
     spec::{Judge, Kind, Leaf, Node, Rule, ValueKind},
 };
 
@@ -160,7 +160,8 @@ fn readable(text: &str) {
             assert!(spec.range().low <= spec.range().high);
         }
         Err(error) => {
-            assert!(text.is_char_boundary(error.at), "{text:?}: {}", error.at);
+            let Error::Spec { at, .. } = error else { panic!("{text:?}: {error}") };
+            assert!(text.is_char_boundary(at), "{text:?}: {at}");
             assert_eq!(error.to_string().lines().last().map(str::trim), Some("^"), "{text:?}");
         }
     }

@@ -1,8 +1,9 @@
 //! The grammar of reward specifications: what is understood, and where faults are pointed at.
 
 use proptest::prelude::*;
+use treasure_core::Hint as _;
 use treasure_rewards::{
-    Spec,
+    Error, Spec,
     spec::{Judge, Kind, Leaf, Node, Rule, ValueKind},
 };
 
@@ -27,8 +28,9 @@ fn fault(text: &str) -> (String, Option<char>) {
     let shown = error.to_string();
     let caret = shown.lines().last().expect("a caret line");
     assert_eq!(caret.trim(), "^", "{shown}");
-    assert_eq!(caret.chars().count() - 3, text[..error.at].chars().count(), "{shown}");
-    (error.message, text[error.at..].chars().next())
+    let Error::Spec { at, message, .. } = error else { panic!("{shown}") };
+    assert_eq!(caret.chars().count() - 3, text[..at].chars().count(), "{shown}");
+    (message, text[at..].chars().next())
 }
 
 #[test]
@@ -94,7 +96,7 @@ fn a_reward_of_a_missing_feature_is_refused_by_name() {
             Ok(_) => assert!(there, "{spec}"),
             Err(error) => {
                 let wanted = format!("cargo feature `{feature}`");
-                assert!(!there && error.message.contains(&wanted), "{}", error.message);
+                assert!(!there && error.to_string().contains(&wanted), "{error}");
             }
         }
     }
@@ -222,7 +224,7 @@ fn faults_are_pointed_at() {
 #[test]
 fn an_unknown_name_lists_the_known_ones() {
     let error = "kola".parse::<Spec>().expect_err("unknown");
-    let hint = error.hint.expect("a hint");
+    let hint = error.hint().expect("a hint");
     assert!(hint.contains("sentiment=positive") && hint.contains("hf:"), "{hint}");
 }
 
@@ -246,11 +248,24 @@ fn a_fault_comes_with_what_to_write_instead() {
         ("cola * perplexity", "0.5*perplexity"),
         ("cola +perplexity", "a space on both sides"),
         ("cola+perplexity", "a space on both sides"),
+        ("max(cola, perplexity)", "write min(a, b), product(a, b), atleast(a, 0.5)"),
+        ("min(cola)", "write min(cola, …)"),
+        ("atleast(cola)", "write atleast(cola, NUMBER)"),
+        ("atleast(cola, x)", "a plain number, such as 0.5"),
+        ("min(cola, perplexity", "close every `(`"),
+        ("regex:'a", "a doubled one stands for itself"),
+        ("regex:'a'b", "a doubled one stands for itself"),
+        ("regex:a(b", r"regex:a\(b"),
+        ("sentiment=blue", "write sentiment=positive, sentiment=neutral or sentiment=negative"),
+        ("prob:regex:a", "name a classifier"),
+        ("tei+http://", "write HOST:PORT"),
+        ("zzzz+http://x", "reward+http://HOST:PORT"),
+        ("contains:", "docs/rewards.md has every reward"),
     ] {
-        let hint_given = text.parse::<Spec>().expect_err(text).hint.expect(text);
-        assert!(hint_given.contains(hint), "{text}: {hint_given}");
+        let error = text.parse::<Spec>().expect_err(text);
+        let given = error.hint().expect("a hint");
+        assert!(given.contains(hint), "{text}: {given}");
     }
-    assert_eq!("max(cola, perplexity)".parse::<Spec>().expect_err("unknown").hint, None);
 }
 
 #[test]

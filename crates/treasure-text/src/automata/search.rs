@@ -2,21 +2,9 @@
 
 use std::{ops::Range, sync::Arc};
 
-use treasure_core::{
-    Ahead, Bans, Constraint, Error, Fills, Legal, MaskedSeq, Result, TokenId, TokenSet,
-};
+use treasure_core::{Ahead, Bans, Constraint, Fills, Legal, MaskedSeq, Result, TokenId, TokenSet};
 
 use super::{Filled, Likeliest, Outlook, Patterns};
-
-impl From<super::Error> for Error {
-    fn from(error: super::Error) -> Self {
-        let message = error.to_string();
-        let (what, rest) = message.split_once(": expected ").unwrap_or(("", &message));
-        let (expected, got) = rest.rsplit_once(", got ").unwrap_or((rest, ""));
-        let what = if what.is_empty() { String::new() } else { format!("{what}: ") };
-        Self::Invalid { what: "constraint", expected: format!("{what}{expected}"), got: got.into() }
-    }
-}
 
 impl Constraint for Patterns {
     fn bans(&self) -> &Bans {

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use regex::bytes::Regex;
 use treasure_core::TokenId;
-use treasure_text::automata::{Best, Error, Mass, Scores, Span, TokenSet, Vocabulary};
+use treasure_text::{
+    Error,
+    automata::{Best, Mass, Scores, Span, TokenSet, Vocabulary},
+};
 
 use crate::oracle::{Random, completions, matcher, regex, tables, vocabulary};
 

@@ -3,9 +3,12 @@
 use std::{path::PathBuf, sync::Arc};
 
 use serde_json::{Value, json};
-use treasure_core::TokenId;
-use treasure_text::automata::{
-    Dfa, Error, Limits, Pattern, SchemaOptions, Span, Tables, TokenSet, Vocabulary, WhiteSpace,
+use treasure_core::{Hint as _, TokenId};
+use treasure_text::{
+    Error,
+    automata::{
+        Dfa, Limits, Pattern, SchemaOptions, Span, Tables, TokenSet, Vocabulary, WhiteSpace,
+    },
 };
 
 use crate::{oracle::Random, pocket};
@@ -141,7 +144,9 @@ fn what_is_not_supported_is_refused_by_name() {
     for (keyword, schema) in refused {
         let inside = json!({"type": "object", "properties": {"deep": schema}});
         for (schema, at) in [(&schema, "#"), (&inside, "#/properties/deep")] {
-            match dfa(schema, WhiteSpace::None).unwrap_err() {
+            let error = dfa(schema, WhiteSpace::None).unwrap_err();
+            assert!(error.hint().unwrap().contains("docs/constraints.md"), "{error}");
+            match error {
                 Error::Unsupported { at: place, keyword: named, why } => {
                     assert_eq!((named.as_str(), place.as_str()), (keyword, at), "{schema}");
                     assert!(!why.is_empty());

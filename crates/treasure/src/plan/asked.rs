@@ -178,13 +178,7 @@ fn rule(request: &Request) -> Result<Option<Rule>> {
 }
 
 fn spec(what: &str, text: &str) -> Result<Spec> {
-    text.parse().map_err(|error| Error::from_spec(what, error))
-}
-
-impl Error {
-    fn from_spec(what: &str, error: treasure_rewards::SpecError) -> Self {
-        Self::from(error).context(what)
-    }
+    text.parse().map_err(|error: treasure_rewards::Error| Error::from(error).context(what))
 }
 
 fn dtype(name: Option<&str>) -> Result<Dtype> {

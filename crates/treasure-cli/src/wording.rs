@@ -1,6 +1,6 @@
-//! Fields of a request as the flags of a command line: the library's messages name fields, a terminal shows flags.
+//! Fields of a request as flags: the library's messages name fields, a terminal shows flags.
 
-use crate::{FIELDS, OPTIONS, Sample, Template, is_known, words::UNMET};
+use treasure::{FIELDS, OPTIONS, Sample, Template, is_known, words::UNMET};
 
 /// A message that begins with a field of the request, with that field as its flag.
 pub fn in_message(message: &str) -> String {
@@ -78,34 +78,5 @@ fn flag(name: &str) -> String {
         "share_from" | "share_to" => "--share".into(),
         name if own || OTHERS.contains(&name) => format!("--{}", name.replace('_', "-")),
         name => format!("--set {name}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_of_the_request_are_named_as_flags() {
-        assert_eq!(in_message("beam_width: expected a number"), "--beam-width: expected a number");
-        assert_eq!(in_message("min p: expected a number"), "--min-p: expected a number");
-        assert_eq!(in_message("share from: expected more"), "--share: expected more");
-        assert_eq!(in_message("branch every: expected more"), "--set branch_every: expected more");
-        assert_eq!(in_message("reward sentiment: failed"), "reward sentiment: failed");
-        assert_eq!(in_hint("raise max_nfe or lower it"), "raise --max-nfe or lower it");
-        assert_eq!(in_hint("take seed out"), "take --seed out");
-        let key = "did you mean min_length? docs/experiments.md says what a config holds";
-        assert_eq!(in_hint(key), key);
-        assert!(in_hint("make room, then resume the run").ends_with("with --resume"));
-    }
-
-    #[test]
-    fn prompts_that_look_like_slips_are_named() {
-        let slips = |prompts: &[&str]| {
-            super::slips(&prompts.iter().map(ToString::to_string).collect::<Vec<_>>())
-        };
-        assert_eq!(slips(&["The old dog", "The lake"]), [""; 0]);
-        assert!(slips(&["The", "old"])[0].contains("put one prompt of several words in quotes"));
-        assert!(slips(&["The [MASK]"])[0].contains("--template"));
     }
 }
