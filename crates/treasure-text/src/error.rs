@@ -180,7 +180,11 @@ impl Hint for Error {
             Self::Nothing { .. } => "take out what contradicts itself",
             Self::Unspellable { .. } => "write it with characters that the model has tokens for",
             Self::Tokenizer { .. } => "constraints need a tokenizer that decodes token by token",
-            Self::NoCompletion { .. } | Self::Input { .. } | Self::Score { .. } => return None,
+            Self::NoCompletion { .. } => {
+                "loosen the pattern, or change what stands there already, so that one can follow the other"
+            }
+            Self::Input { .. } => "a constraint is asked in the sizes that it was built for",
+            Self::Score { .. } => "see what the model predicts: its weights may be damaged",
         };
         Some(fixed.into())
     }
