@@ -34,9 +34,10 @@ pub fn in_hint(hint: &str) -> String {
 }
 
 /// What hints say to do, and what it takes.
-const SAID: [(&str, &str); 4] = [
+const SAID: [(&str, &str); 5] = [
     ("write one as the trace of a search", "write one with generate --trace FILE.jsonl"),
     ("resume the run", "run the same command with --resume"),
+    ("resume it, name another file", "go on with --out and --resume, name another file"),
     ("name a file of keys", "name a file of keys (--api-key-file)"),
     ("say that it is open to all", "say that it is open to all (--open)"),
 ];
@@ -45,7 +46,9 @@ const SAID: [(&str, &str); 4] = [
 pub fn unmet(sample: &Sample) -> Option<String> {
     let near = sample.notes.iter().find_map(|note| note.strip_prefix(UNMET))?;
     let wider = match sample.before {
-        None => "--tree-width 8, a longer --length, or --matches/--choices where it must hold",
+        None => {
+            "--tree-width 8, another --length or --min-length, or --matches/--choices where it must hold"
+        }
         Some(_) => "more --rounds or a larger --share",
     };
     Some(format!("this text does not meet the rule ({near}); try {wider}"))

@@ -34,8 +34,6 @@ pub struct RunOptions {
     pub reuse: Vec<PathBuf>,
     /// Which part.
     pub shard: Shard,
-    /// How the denoiser's weights are held.
-    pub dtype: Dtype,
     /// What differs from the preset.
     pub overrides: Overrides,
 }
@@ -88,7 +86,7 @@ pub fn run_plan(
     talk: &mut Talk<'_>,
 ) -> Result<RunSummary> {
     let directory = options.out.clone().unwrap_or_else(|| Path::new("runs").join(&plan.name));
-    let (shard, dtype) = (options.shard, options.dtype);
+    let (shard, dtype) = (options.shard, options.overrides.dtype);
     let hashes = store::hashes(session, &plan, dtype)?;
     if calibrate::is_needed(&plan)
         && !settle_calibration(session, &mut plan, (&directory, dtype), &hashes, talk)?

@@ -106,6 +106,14 @@ pub enum Error {
         /// What it begins with.
         got: String,
     },
+    /// A file that a page was to be written over, and that is none.
+    #[error("{}: expected no file or an earlier page, got {bytes} bytes of something else", path.display())]
+    NoPage {
+        /// The file.
+        path: PathBuf,
+        /// How long it is.
+        bytes: usize,
+    },
     /// A merge without all rows, or with some twice.
     #[error("{}: cannot merge: {message}", path.display())]
     Merge {
@@ -152,6 +160,7 @@ impl Hint for Error {
             }
             Self::Config { hint, .. } => hint.as_ref().into(),
             Self::NoTrace { .. } => "write one as the trace of a search".into(),
+            Self::NoPage { .. } => "name another file, or remove it first".into(),
             Self::Invalid { what, .. } if what == "prompts" => {
                 r#"for more, name a JSON Lines file in the config: prompts = "mine.jsonl""#.into()
             }

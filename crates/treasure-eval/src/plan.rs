@@ -10,7 +10,11 @@ mod variant;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use treasure::{Preset, Request, models::exec::Precision, rewards::Spec};
+use treasure::{
+    Preset, Request,
+    models::{Dtype, exec::Precision},
+    rewards::Spec,
+};
 
 pub use cells::Cell;
 pub use variant::Variant;
@@ -125,6 +129,8 @@ pub struct Overrides {
     pub prompts: Option<usize>,
     /// Another scorer of perplexity.
     pub ppl: Option<String>,
+    /// How the denoiser's weights are held in memory.
+    pub dtype: Dtype,
 }
 
 impl Plan {
@@ -168,16 +174,6 @@ impl Plan {
             })
             .map(PlannedReward::from)
             .collect();
-        let model = overrides.model.clone().unwrap_or_else(|| settings.model.clone());
-        // What `auto` is depends on machine and models, so that the plan names what it was.
-        let checkpoints = |reward: &PlannedReward| -> Vec<String> {
-            let spec: Option<Spec> = reward.spec.parse().ok();
-            let leaves = spec.as_ref().map(Spec::leaves).unwrap_or_default();
-            leaves.into_iter().filter_map(|(_, leaf)| leaf.checkpoint()).collect()
-        };
-        let networks = rewards.iter().flat_map(checkpoints).chain([model.clone()]);
-        let precision = treasure::precision(settings.precision.as_deref(), &[], networks)?;
-        let precision = (precision != Precision::F32).then(|| precision.to_string());
         let mut plan = Self {
             name: config.name.clone(),
             title: config.title.clone(),
@@ -185,8 +181,8 @@ impl Plan {
             protocol: config.protocol,
             size,
             seed: overrides.seed.unwrap_or(config.seed),
-            model,
-            precision,
+            model: overrides.model.clone().unwrap_or_else(|| settings.model.clone()),
+            precision: None,
             ppl: overrides.ppl.clone().unwrap_or_else(|| settings.ppl.clone()),
             ppl_of: settings.ppl_of,
             length: settings.length,
@@ -208,6 +204,7 @@ impl Plan {
             }
             plan.variants.extend(variants);
         }
+        plan.precision = plan.multiplied_in(settings.precision.as_deref(), overrides.dtype)?;
         // Before they are listed.
         let each = plan.prompts.len().saturating_mul(plan.rewards.len().max(1));
         let cells = plan
@@ -228,6 +225,20 @@ impl Plan {
             });
         }
         Ok(plan)
+    }
+
+    /// The precision of a name, none for f32. What `auto` is depends on machine and models, so that the plan names what
+    /// it was.
+    fn multiplied_in(&self, name: Option<&str>, dtype: Dtype) -> Result<Option<String>> {
+        let screens =
+            self.variants.iter().filter_map(|variant| variant.options.get("screen")?.as_str());
+        let specs = self.rewards.iter().map(|reward| &*reward.spec).chain(screens);
+        // One that cannot be read is refused where it is asked for.
+        let specs = specs.filter_map(|spec| spec.parse::<Spec>().ok());
+        let checkpoints: Vec<String> = specs.flat_map(|spec| spec.checkpoints()).collect();
+        let networks = checkpoints.iter().map(String::as_str).chain([&*self.model]);
+        let precision = treasure::precision(name, &[dtype], networks)?;
+        Ok((precision != Precision::F32).then(|| precision.to_string()))
     }
 
     /// What a variant asks of the program, for one reward or for none.

@@ -7,7 +7,7 @@ pub mod published;
 mod trees;
 
 pub(crate) use html::escape;
-pub use html::{html, tree_page};
+pub use html::{html, write_tree_page};
 pub use trees::{Tree, read as read_trace, read_text as read_trace_text, trees};
 
 use crate::{

@@ -35,8 +35,8 @@ pub use isa::Isa;
 pub(crate) use linear::Linear;
 pub(crate) use math::activate;
 pub(crate) use norm::{Shift, normalise};
-#[cfg(feature = "bench")]
 pub use parallel::on_a_worker;
+#[cfg(feature = "bench")]
 pub use peak::register_flops;
 pub(crate) use product::{ROWS_OF_TILES, project, project_activated, project_added};
 pub(crate) use rows::{Lie, Packed, Plain};

@@ -5,7 +5,7 @@ pub(crate) mod hub;
 mod mapping;
 mod resolver;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use blob::Blob;
 pub use hub::HubRepo;
@@ -61,26 +61,6 @@ impl Source {
                 .iter()
                 .find(|(own, _)| *own == file)
                 .map(|(own, bytes)| Blob::embedded(format!("{name}/{own}"), bytes))),
-        }
-    }
-
-    /// The bytes of its weights on disk, as far as they can be told without opening or fetching any.
-    fn bytes_on_disk(&self) -> Option<u64> {
-        let size = |path: &Path| path.metadata().map(|of| of.len()).ok();
-        let all = |folder: &Path| {
-            let files = folder.read_dir().ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-            let is_weights = |path: &PathBuf| {
-                let ending = path.extension().and_then(|ending| ending.to_str());
-                matches!(ending, Some("safetensors" | "bin" | "pt" | "pth" | "gguf"))
-            };
-            let found: Vec<u64> = files.filter(is_weights).filter_map(|path| size(&path)).collect();
-            (!found.is_empty()).then(|| found.iter().sum())
-        };
-        match self {
-            Self::Directory(path) => all(path),
-            Self::File(path) => size(path),
-            Self::Hub(repo) => all(&repo.snapshot()?),
-            Self::Embedded { .. } => Some(0),
         }
     }
 

@@ -132,6 +132,11 @@ impl Spec {
         found
     }
 
+    /// The checkpoints that its leaves ask.
+    pub fn checkpoints(&self) -> Vec<String> {
+        self.leaves().into_iter().filter_map(|(_, leaf)| leaf.checkpoint()).collect()
+    }
+
     /// The numbers it can give.
     pub fn range(&self) -> Range {
         self.root.range()

@@ -50,6 +50,16 @@ pub struct App {
     openapi: Value,
 }
 
+/// A served model whose `auto` is decided, by the model and not by what somebody asks of it.
+fn settled(served: &Served) -> Result<Arc<Served>> {
+    let mut served = served.clone();
+    if served.base.precision.as_deref() == Some("auto") {
+        let plan = Plan::new(&served.base)?;
+        served.base.precision = Some(plan.load.precision.to_string());
+    }
+    Ok(Arc::new(served))
+}
+
 impl App {
     /// A server on a session; nothing is loaded yet. Logs go to stderr.
     pub fn new(options: ServeOptions, session: &Session) -> Result<Arc<Self>> {
@@ -80,7 +90,7 @@ impl App {
         let openapi = crate::openapi::document(&schema, &limits);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Arc::new(Self {
-            models: options.models.iter().cloned().map(Arc::new).collect(),
+            models: options.models.iter().map(settled).collect::<Result<_>>()?,
             metrics: Metrics::new(),
             log,
             preparing: Semaphore::new(cores),

@@ -193,7 +193,8 @@ fn given(prompts: Option<Vec<String>>, template: bool) -> Result<Vec<String>> {
     match (prompts, template) {
         (Some(prompts), false) => Ok(prompts),
         (None, false) => {
-            Err(Refusal::expected("prompt", "a text or a list of texts", &Value::Null))
+            let refusal = Refusal::expected("prompt", "a text or a list of texts", &Value::Null);
+            Err(refusal.with_hint("say how the text begins: \"prompt\": \"The old dog\""))
         }
         (None, true) => Ok(vec![String::new()]),
         (Some(prompts), true) if prompts == [""] => Ok(prompts),
@@ -217,7 +218,7 @@ fn finished(app: &App, fields: &mut Fields, own: &Fields) -> Result<Vec<String>>
             .with_hint("say the finished text as `input` beside `treasure`"));
     }
     let texts = fields.texts("input", app.searches_at_once())?;
-    texts.ok_or_else(|| Refusal::expected("input", "a text or a list of texts", &Value::Null))
+    texts.ok_or_else(crate::routes::no_input)
 }
 
 fn stops(fields: &mut Fields) -> Result<Vec<String>> {

@@ -106,7 +106,7 @@ fields! {
     Checkpoint "tokenizer" Text, "DIR-OR-ID", "Directory or hub id of the tokenizer, where the model ships none", "";
     Checkpoint "mask_id" Count(0), "ID", "The mask token's id, where the checkpoint does not say", "";
     Checkpoint "dtype" Text, "TYPE", "How weights are held in memory: auto, f32, f16, bf16, int8 or file", "auto";
-    Model "precision" Choice(&["f32", "bf16", "int8", "auto"]), "PRECISION", "What products of networks are computed in; auto is the fastest that this machine has", "f32";
+    Model "precision" Choice(&["f32", "bf16", "int8", "auto"]), "PRECISION", "What products of networks are computed in; auto is the fastest that this machine has, eight bits only below 4 GB", "f32";
     Checkpoint "as" Text, "ARCHITECTURE", "Read the files as another architecture, such as `diffullama`", "";
     Start "prompt" Text, "TEXT", "The beginning of the text", "";
     Start "chat" Flag, "", "Whether the prompt is what a user says, to be written by the checkpoint's chat template", "";
@@ -153,7 +153,7 @@ fields! {
     Search "min_p" Takes::Option, "P", "Do not try tokens below this share of the likeliest one's probability; rarer ones are tried while the reward is far from its highest", "";
     Search "value" Takes::Option, "VALUE", "How children are valued: resubstitute, previous, previous-argmax or posterior", "resubstitute";
     Search "select" Takes::Option, "RULE", "Which children live on: top (the paper), or nested (wider is never worse)", "nested, and top under rules or perplexity alone";
-    Search "commit_threshold" Takes::Option, "P", "After branching, also commit masks at least this probable (fewer steps, not exact)", "";
+    Search "commit_threshold" Takes::Option, "P", "After branching, also commit masks at least this probable (fewer steps, not exact); 0.8 under perplexity alone", "";
     Search "reuse" Takes::Option, "N", "Take keys and values of tokens that stay from the model call before, and make them anew every N steps (not exact)", "";
     Search "settle" Takes::Option, "N", "End once N steps in a row left the likeliest token of every mask of the best node as it was (fewer steps, not exact)", "";
     Search "screen_share" Takes::Option, "SHARE", "The share of each node's children that the screen lets through", "0.5";

@@ -260,19 +260,26 @@ impl Session {
     /// Makes one sample of a plan.
     pub fn run(&self, plan: &Plan, job: &Job, watch: Watch<'_>) -> Result<Sample> {
         let parts = self.parts(plan)?;
-        on_a_worker(|| parts.make(job, watch, None, &mut to_the_end))
+        self.alone(plan, || parts.make(job, watch, None, &mut to_the_end))
+    }
+
+    /// Runs a search that shares no batches, where its calls are soonest answered: beside the threads that run
+    /// networks, unless the denoiser is somebody's own.
+    fn alone<T: Send>(&self, plan: &Plan, search: impl FnOnce() -> T + Send) -> T {
+        if self.has_model(&plan.model) { search() } else { on_a_worker(search) }
     }
 
     /// Lends the problem of a plan at a prompt, with the way from its sequences to text, to whoever asks
     /// model and reward by hand; all that is asked is counted there.
-    pub fn pose<T>(
+    pub fn pose<T: Send>(
         &self,
         plan: &Plan,
         prompt: &str,
         cancel: Option<&AtomicBool>,
-        ask: impl FnOnce(&Problem<'_>, &Pipeline) -> T,
+        ask: impl FnOnce(&Problem<'_>, &Pipeline) -> T + Send,
     ) -> Result<T> {
-        self.parts(plan)?.pose(prompt, cancel, ask)
+        let parts = self.parts(plan)?;
+        self.alone(plan, || parts.pose(prompt, cancel, ask))
     }
 
     /// Makes one sample at the table where all of this session's searches share forward passes.

@@ -129,8 +129,8 @@ impl Run {
                 Some(shard) => shard,
                 None => Shard::from_slurm(|name| std::env::var(name).ok())?,
             },
-            dtype: self.dtype.parse()?,
             overrides: Overrides {
+                dtype: self.dtype.parse()?,
                 model: self.model.clone(),
                 continuations: self.continuations.map(NonZeroUsize::get),
                 seed: common.seed,

@@ -1,21 +1,12 @@
 //! `treasure trace view`: the tree of one's own search, as a page.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 use treasure_eval::report;
 
-use crate::{
-    Verdict,
-    failure::{OrFail as _, Outcome},
-    input,
-    options::Common,
-    output::print,
-};
+use crate::{Verdict, failure::Outcome, input, options::Common, output::print};
 
 /// Look into a search that was written with --trace
 #[derive(Args, Debug)]
@@ -57,9 +48,10 @@ impl Trace {
         let named = if view.file.as_os_str() == "-" { Path::new("trace") } else { &view.file };
         let out = view.out.clone().unwrap_or_else(|| named.with_extension("html"));
         let title = format!("{}", named.file_name().unwrap_or_default().display());
-        fs::write(&out, report::tree_page(&title, &trees)).context(|| out.display())?;
+        report::write_tree_page(&out, &title, &trees)?;
         let (page, count) = (out.display(), trees.len());
-        let words = format!("{page}: {count} searches; open it in a browser");
+        let searches = if count == 1 { "search" } else { "searches" };
+        let words = format!("{page}: {count} {searches}; open it in a browser");
         print::either(common, &json!({"page": out, "searches": count}), words)?;
         Ok(Verdict::Done)
     }

@@ -1,13 +1,14 @@
 //! The page itself.
 
-use std::{fmt::Write as _, iter};
+use std::{fmt::Write as _, fs, iter, path::Path};
 
 use super::{
     Analysis, published,
     trees::{self, Tree},
 };
 use crate::{
-    Result,
+    Error, Result,
+    error::at,
     findings::{by_reward, compared_with, pivot},
     metrics::{self, Scored, Summary},
     plan::Plan,
@@ -79,14 +80,21 @@ pub fn html(runs: &[(Analysis<'_>, Vec<Figure>)]) -> Result<String> {
     Ok(page(title, &body, &all_trees))
 }
 
-/// A page with nothing but the trees of some searches.
-pub fn tree_page(title: &str, trees: &[Tree]) -> String {
-    page(title, TREE_SECTION, trees)
+/// Writes a page with nothing but the trees of some searches, over an earlier page but over nothing else.
+pub fn write_tree_page(path: &Path, title: &str, trees: &[Tree]) -> Result<()> {
+    let there = fs::read(path).unwrap_or_default();
+    if !there.is_empty() && !there.starts_with(BEGINS.as_bytes()) {
+        return Err(Error::NoPage { path: path.to_owned(), bytes: there.len() });
+    }
+    fs::write(path, page(title, TREE_SECTION, trees)).map_err(at(path, "writing"))
 }
+
+/// How every page of ours begins.
+const BEGINS: &str = "<!doctype html>\n";
 
 fn page(title: &str, body: &str, trees: &[Tree]) -> String {
     format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+        "{BEGINS}<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n\
          <style>\n{STYLE}{}</style>\n</head>\n<body>\n{body}\

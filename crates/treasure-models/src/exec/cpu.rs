@@ -94,8 +94,8 @@ const LARGE: u64 = 4_000_000_000;
 impl Precision {
     /// What a user asks for: a name, or `auto` for the fastest that this machine multiplies in hardware: int8 with
     /// AVX512_VNNI, AVX-VNNI or AMX; bf16 with AMX, or with AVX512_BF16 where AMD made it; else f32. `weights` is how
-    /// many bytes the largest of the networks has on disk: one of 4 GB and more, or of a size that nobody knows yet, is not
-    /// rounded to eight bits.
+    /// many bytes the largest of the networks has: one of 4 GB and more, or of a size that nobody knows, is not rounded to
+    /// eight bits.
     pub fn chosen(name: &str, weights: Option<u64>) -> Result<Self> {
         let isa = Isa::best();
         match name {

@@ -4,7 +4,10 @@
 use std::{
     cell::Cell,
     marker::PhantomData,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
 use treasure_core::{lend, until};
@@ -82,23 +85,34 @@ pub(crate) fn for_each_task<S: Default>(
     });
 }
 
-/// Runs a search that nobody shares batches with on a thread of the pool, so that its many short calls neither wait
-/// until a thread is woken nor sleep until the pool is done. One at a time, and only where threads are left for
-/// others: who comes meanwhile stays where it is. Changes time and nothing else.
+/// Runs a search that nobody shares batches with on a thread of a pool, so that its many short calls neither wait
+/// until a thread is woken nor sleep until the pool is done. Changes time and nothing else.
+///
+/// One at a time; who comes meanwhile stays where it is. The pool is its own: a thread of the common one that waits
+/// for part of a batch takes up other work meanwhile, and a whole search, which may itself wait for somebody, must
+/// not come to lie on another's batch.
 pub fn on_a_worker<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
     static TAKEN: AtomicBool = AtomicBool::new(false);
+    /// Searches nest deeply enough to want more than a thread's usual stack.
+    const STACK: usize = 16 << 20;
     struct Leave;
     impl Drop for Leave {
         fn drop(&mut self) {
             TAKEN.store(false, Ordering::Release);
         }
     }
-    let there = rayon::current_thread_index().is_some() || rayon::current_num_threads() < 2;
+    let threads = rayon::current_num_threads();
+    let there = rayon::current_thread_index().is_some() || threads < 2;
     if there || TAKEN.swap(true, Ordering::Acquire) {
         return work();
     }
     let _leave = Leave;
-    lend(|stopped| rayon::scope(|_| until(stopped, work)))
+    let builder = || rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(STACK);
+    match POOL.get_or_init(|| builder().build().ok()) {
+        Some(pool) => lend(|stopped| pool.install(|| until(stopped, work))),
+        None => work(),
+    }
 }
 
 /// A row-major matrix that several tasks write at once, each its own spots.

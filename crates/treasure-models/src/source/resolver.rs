@@ -97,15 +97,6 @@ impl Resolver {
         ids
     }
 
-    /// The bytes of a model's weights on disk, as far as they can be told without opening or fetching any. What is in
-    /// the binary takes none.
-    pub fn bytes_on_disk(&self, spec: &str) -> Option<u64> {
-        match self.embedded.contains_key(spec) {
-            true => Some(0),
-            false => self.resolve(spec, None).ok()?.bytes_on_disk(),
-        }
-    }
-
     /// The source of a model. `revision` pins a hub id and may also be written `id@revision`.
     pub fn resolve(&self, spec: &str, revision: Option<&str>) -> Result<Source> {
         if let Some(Embedded(unpack)) = self.embedded.get(spec) {

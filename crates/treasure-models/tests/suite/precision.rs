@@ -211,20 +211,3 @@ fn a_precision_nobody_knows_is_refused_and_auto_is_one_that_the_machine_multipli
         assert_eq!(Precision::chosen("auto", bytes).unwrap(), expected, "{bytes:?}");
     }
 }
-
-#[test]
-fn the_size_of_weights_is_known_without_opening_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let place = folder.path().to_str().unwrap();
-    let resolver = resolver().with_embedded("inside", &[("model.safetensors", b"abc")]).offline();
-    assert_eq!(resolver.bytes_on_disk(place), None);
-    std::fs::write(folder.path().join("a.safetensors"), [0; 5]).unwrap();
-    std::fs::write(folder.path().join("b.safetensors"), [0; 7]).unwrap();
-    std::fs::write(folder.path().join("config.json"), "{}").unwrap();
-    assert_eq!(resolver.bytes_on_disk(place), Some(12));
-    let file = folder.path().join("c.gguf");
-    std::fs::write(&file, [0; 9]).unwrap();
-    assert_eq!(resolver.bytes_on_disk(file.to_str().unwrap()), Some(9));
-    assert_eq!(resolver.bytes_on_disk("inside"), Some(0));
-    assert_eq!(resolver.bytes_on_disk("nobody/has-this"), None);
-}

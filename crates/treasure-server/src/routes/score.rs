@@ -118,7 +118,7 @@ pub(crate) async fn score(
 pub(crate) fn read(app: &App, body: &[u8]) -> Result<Asked> {
     let mut fields = Fields::parse(body)?;
     let Some(texts) = fields.texts("input", TEXTS)? else {
-        return Err(Refusal::expected("input", "a text or a list of texts", &Value::Null));
+        return Err(super::no_input());
     };
     texts.iter().try_for_each(|text| app.check_text("input", text))?;
     let Some(reward) = fields.text("reward")? else {

@@ -70,7 +70,8 @@ impl Plan {
             return Err(Error::request("target_reward: expected a finite number"));
         }
         let reward_dtype = dtype(request.reward_dtype.as_deref())?;
-        let load = load_options(request, &reward, reward_dtype)?;
+        let judges: Vec<&Spec> = std::iter::once(&reward).chain(&screen).collect();
+        let load = load_options(request, &judges, reward_dtype)?;
         load.check()?;
         LoadOptions { dtype: reward_dtype, ..load.clone() }.check().map_err(|error| {
             let hint = error.hint().map(|hint| hint.into_owned());
@@ -185,11 +186,11 @@ fn dtype(name: Option<&str>) -> Result<Dtype> {
     Ok(name.unwrap_or("auto").parse()?)
 }
 
-fn load_options(request: &Request, reward: &Spec, reward_dtype: Dtype) -> Result<LoadOptions> {
+fn load_options(request: &Request, judges: &[&Spec], reward_dtype: Dtype) -> Result<LoadOptions> {
     let dtype = dtype(request.dtype.as_deref())?;
-    let model = request.model.clone().unwrap_or_else(|| "pocket".into());
-    let judges = reward.leaves().into_iter().filter_map(|(_, leaf)| leaf.checkpoint());
-    let networks = judges.chain([model]);
+    let checkpoints: Vec<String> = judges.iter().flat_map(|spec| spec.checkpoints()).collect();
+    let model = request.model.as_deref().unwrap_or("pocket");
+    let networks = checkpoints.iter().map(String::as_str).chain([model]);
     Ok(LoadOptions {
         dtype,
         precision: precision(request.precision.as_deref(), &[dtype, reward_dtype], networks)?,

@@ -101,6 +101,7 @@ impl Plan {
             ("prior", "prior"),
             ("variety", "variety"),
             ("min_p", "min-p"),
+            ("commit_threshold", "commit"),
             ("select", "select"),
         ];
         for (option, letter) in short {

@@ -11,7 +11,6 @@ use std::{
 };
 
 use treasure_core::Event;
-use treasure_models::exec::on_a_worker;
 
 use super::{Session, lock};
 use crate::{
@@ -62,7 +61,7 @@ impl Session {
                 let seat = (workers > 1).then(|| self.inner.batcher.join());
                 let made = match (parts.get(job.plan), seat) {
                     (Some(parts), None) => {
-                        on_a_worker(|| parts.make(job, look, None, &mut to_the_end))
+                        self.alone(&parts.plan, || parts.make(job, look, None, &mut to_the_end))
                     }
                     (Some(parts), seat) => parts.make(job, look, seat, &mut to_the_end),
                     (None, _) => Err(Error::request(format!("job: there is no plan {}", job.plan))),

@@ -301,3 +301,25 @@ fn the_six_lines_work() {
     assert!(found.text.starts_with("The old dog"));
     assert!(found.reward <= 0.0 && found.cost.nfe > 0);
 }
+
+#[test]
+fn a_search_that_waits_for_somebody_never_lies_on_the_batch_of_that_somebody() {
+    let session = Session::pocket().unwrap();
+    let texts = ["The lake was blue and the boat was small."; 24];
+    let rounds = 40;
+    let (told, hears) = std::sync::mpsc::channel();
+    let hears = std::sync::Mutex::new(hears);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..rounds {
+                session.score("sentiment=negative", &texts).unwrap();
+                told.send(()).unwrap();
+            }
+        });
+        // Each waits, on a thread that networks might run on, for a batch that only the other thread can end.
+        for _ in 0..rounds {
+            let wait = || hears.lock().unwrap().recv_timeout(std::time::Duration::from_secs(60));
+            treasure_models::exec::on_a_worker(wait).expect("the batch ends beside the search");
+        }
+    });
+}
