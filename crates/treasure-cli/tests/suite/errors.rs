@@ -231,7 +231,7 @@ fn an_existing_output_file_is_never_overwritten() {
     let out = dir.path().join("out.jsonl");
     fs::write(&out, "precious").unwrap();
     let words = stderr(&run_small(&["x", "--out", &out.display().to_string()], 2));
-    assert!(words.contains("hint: resume it"), "{words}");
+    assert!(words.contains("hint: go on with --out and --resume"), "{words}");
     assert_eq!(fs::read_to_string(&out).unwrap(), "precious");
 }
 

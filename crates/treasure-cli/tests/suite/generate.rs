@@ -263,10 +263,15 @@ fn the_tree_of_a_trace_becomes_a_page() {
     let before = fs::read(&trace).unwrap();
     let error = stderr(&run_small(&["The lake", "--trace", &trace], 2));
     assert!(
-        error.contains("the file already holds") && error.contains("hint: resume it"),
+        error.contains("the file already holds") && error.contains("name another file"),
         "{error}"
     );
     assert!(fs::read(&trace).unwrap() == before);
+    // Nor is anything else by a page, but an earlier page.
+    let error = stderr(&run(&["trace", "view", &trace, "--out", &trace], 2));
+    assert!(error.contains("expected no file or an earlier page"), "{error}");
+    assert!(fs::read(&trace).unwrap() == before);
+    run(&["trace", "view", &trace], 0);
 }
 
 #[test]
