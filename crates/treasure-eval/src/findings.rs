@@ -2,6 +2,8 @@
 //!
 //! Every number is a difference on texts that both sides have: same prompt, same continuation, same key.
 
+use std::cmp::Ordering;
+
 use treasure::core::Key;
 
 use crate::{
@@ -172,7 +174,12 @@ fn by_width(plan: &Plan, summaries: &[Summary]) -> Finding {
     for (reward, own) in by_reward(plan, summaries) {
         let mut found = Vec::new();
         for name in names(&own) {
-            let named: Vec<_> = own.iter().filter(|s| s.settings.name == name).collect();
+            let mut named: Vec<_> = own.iter().filter(|s| s.settings.name == name).collect();
+            // A config may list its widths in any order.
+            named.sort_by(|a, b| {
+                let cost = |s: &Summary| (s.spent.nfe.mean, s.spent.reward_calls.mean);
+                cost(a).partial_cmp(&cost(b)).unwrap_or(Ordering::Equal)
+            });
             for pair in named.windows(2) {
                 let key = Key::new(plan.seed).fold(0x51de).fold(pair[1].variant as u64);
                 let (from, to) = (pair[0], pair[1]);
